@@ -1,0 +1,98 @@
+"""Carrying attributes through formats whose metadata is text only, without losing their types.
+
+Text stays as it is. Any other value is written as readable JSON under its own key, and once more,
+exactly, in one entry of ours that is read back on the way home. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tensorark.model import Catalog, Tensor
+from tensorark.wire.cbor import CborFault, decode, encode
+
+ENTRY: Final = "tensorark.attributes"
+"""Holds, as hexadecimal deterministic CBOR, what text cannot: ``{"file": …, "tensors": …}``."""
+
+Attributes = Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Attributes of a file and of its tensors, by name."""
+
+    file: Attributes
+    tensors: Mapping[str, Mapping[str, object]]
+
+
+def to_text(file: Attributes, tensors: Iterable[Tensor]) -> dict[str, str] | None:
+    """Return the metadata that carries these attributes; None where there are none."""
+    by_name = {each.name: dict(each.attributes) for each in tensors if each.attributes is not None}
+    typed = {key: value for key, value in (file or {}).items() if not isinstance(value, str)}
+    if file is None and not by_name:
+        return None
+    metadata = {key: _shown(value) for key, value in (file or {}).items()}
+    if typed or by_name:
+        exact = {"file": None if file is None else typed, "tensors": by_name}
+        metadata[ENTRY] = encode(exact).hex()
+    return metadata
+
+
+def from_text(metadata: Mapping[str, str] | None) -> Carried:
+    """Return the attributes that `metadata` carries; a value edited since then stays text."""
+    if metadata is None or ENTRY not in metadata:
+        return Carried(metadata, {})
+    exact = _read(metadata[ENTRY])
+    if exact is None:
+        return Carried(metadata, {})
+    plain: dict[str, object] = {key: value for key, value in metadata.items() if key != ENTRY}
+    if exact.file is None:
+        return Carried(plain or None, exact.tensors)
+    for key, value in exact.file.items():
+        if plain.get(key) == _shown(value):
+            plain[key] = value
+    return Carried(plain, exact.tensors)
+
+
+def _read(text: str) -> Carried | None:
+    """Read our entry; None when it is not what `to_text` writes."""
+    try:
+        value = decode(bytes.fromhex(text))
+    except (CborFault, ValueError):
+        return None
+    if not isinstance(value, dict) or value.keys() != {"file", "tensors"}:
+        return None
+    file, tensors = value["file"], value["tensors"]
+    if not (file is None or isinstance(file, dict)) or not isinstance(tensors, dict):
+        return None
+    if not all(isinstance(each, dict) for each in tensors.values()):
+        return None
+    return Carried(file, tensors)
+
+
+def _shown(value: object) -> str:
+    """Write a value for people and other tools: text as it is, else JSON where that is exact."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        return "cbor:" + encode(value).hex()
+
+
+def brought_home(catalog: Catalog) -> Carried:
+    """Return the attributes of a catalog; those that it carries as text get their types back."""
+    if catalog.format != "zt":
+        return from_text(text_of(catalog.attributes))
+    tensors = catalog.tensors.values()
+    return Carried(
+        catalog.attributes, {t.name: t.attributes for t in tensors if t.attributes is not None}
+    )
+
+
+def text_of(attributes: Attributes) -> dict[str, str] | None:
+    """Return attributes that are all text, such as those of safetensors, as such."""
+    return None if attributes is None else {key: str(value) for key, value in attributes.items()}

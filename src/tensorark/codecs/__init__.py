@@ -1,0 +1,1 @@
+"""From bytes to numbers and back: the only place below `api` that imports numpy."""

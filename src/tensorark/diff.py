@@ -1,0 +1,190 @@
+"""Comparing two models tensor by tensor, whatever their formats, by their bytes.
+
+Equal means equal values and ids; where they are laid out does not matter. Stored digests are not
+trusted: the bytes are compared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tensorark.api import File
+from tensorark.errors import Unsupported
+from tensorark.model import Part, Tensor
+
+Progress = Callable[[int], None]
+_MOST_ELEMENTS: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How one tensor differs.
+
+    `what` is ``shape``, ``type``, ``layout``, ``parts``, ``attributes`` or ``values``; `left` and
+    `right` are the two sides. For values, `elements` of them differ, the first at `first` (a flat
+    index), by at most `largest`; None where they are no numbers, or of an id that is not known.
+    """
+
+    name: str
+    what: str
+    left: object = None
+    right: object = None
+    elements: int | None = None
+    first: int | None = None
+    largest: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The difference of two models: names on one side only, changes, and the number of equals."""
+
+    only_left: tuple[str, ...]
+    only_right: tuple[str, ...]
+    changes: tuple[Change, ...]
+    equal: int
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the tensors are the same: names, shapes, types, layouts, attributes, values.
+
+        Attributes of the whole file are listed and do not count, as in the content digest.
+        """
+        return not (self.only_left or self.only_right or self.changes)
+
+
+def diff(left: File, right: File, *, progress: Progress = lambda _done: None) -> Difference:
+    """Compare two opened models.
+
+    Raises:
+        ReadFailed: when payload cannot be read.
+    """
+    shared = [name for name in left if name in right]
+
+    def compare(name: str) -> list[Change]:
+        a, b = left.catalog.tensors[name], right.catalog.tensors[name]
+        changes = _described(a, b) or _values(left, right, a, b)
+        progress(a.nbytes)
+        return changes
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        changes = list(pool.map(compare, shared))
+    return Difference(
+        only_left=tuple(name for name in left if name not in right),
+        only_right=tuple(name for name in right if name not in left),
+        changes=tuple(change for each in changes for change in each),
+        equal=sum(not each for each in changes),
+        attributes=_attributes(left, right),
+    )
+
+
+def _attributes(left: File, right: File) -> tuple[str, ...]:
+    """Return the keys of file attributes that differ."""
+    from tensorark.carry import Attributes, brought_home
+
+    def typed(file: File) -> Attributes:
+        return brought_home(file.catalog).file
+
+    a, b = typed(left) or {}, typed(right) or {}
+    return tuple(
+        sorted(key for key in {*a, *b} if not _same(a.get(key, _ABSENT), b.get(key, _ABSENT)))
+    )
+
+
+_ABSENT: Final = object()
+
+
+def _same(a: object, b: object) -> bool:
+    """Compare attribute values with their types: 1, 1.0 and true differ, NaN equals itself."""
+    from tensorark.wire.cbor import encode
+
+    if a is _ABSENT or b is _ABSENT:
+        return a is b
+    return encode(a) == encode(b)
+
+
+def _described(a: Tensor, b: Tensor) -> list[Change]:
+    """Return how the descriptions of two tensors differ."""
+    found: list[tuple[str, Any, Any]] = []
+    if a.shape != b.shape:
+        found.append(("shape", list(a.shape), list(b.shape)))
+    if a.layout != b.layout:
+        found.append(("layout", a.layout, b.layout))
+    if a.parts.keys() != b.parts.keys():
+        found.append(("parts", sorted(a.parts), sorted(b.parts)))
+    else:
+        for role, part in a.parts.items():
+            left, right = _ids(part), _ids(b.parts[role])
+            if left != right:
+                found.append(("type", left, right))
+    if not _same(a.attributes or {}, b.attributes or {}):
+        found.append(("attributes", a.attributes, b.attributes))
+    return [Change(name=a.name, what=what, left=x, right=y) for what, x, y in found]
+
+
+def _ids(part: Part) -> str:
+    return part.dtype if part.type is None else f"{part.type} over {part.dtype}"
+
+
+def _values(left: File, right: File, a: Tensor, b: Tensor) -> list[Change]:
+    """Compare the payload of two tensors of one description."""
+    changes = []
+    for role, part in a.parts.items():
+        where = ("objects", a.name, "parts", role)
+        x, y = left.payload(part, where), right.payload(b.parts[role], where)
+        if _equal_bytes(x, y):
+            continue
+        if role == "data" and a.layout == "dense":
+            changes.append(_measure(a, part, x, y))
+        else:
+            changes.append(Change(name=a.name, what="values", left=role, right=role))
+    return changes
+
+
+def _equal_bytes(x: memoryview, y: memoryview) -> bool:
+    import numpy as np
+
+    return len(x) == len(y) and bool(np.array_equal(np.frombuffer(x, "u1"), np.frombuffer(y, "u1")))
+
+
+def _measure(tensor: Tensor, part: Part, x: memoryview, y: memoryview) -> Change:
+    """Count and measure the elements that differ, block by block."""
+    import numpy as np
+
+    from tensorark.codecs.numbers import is_packed, numpy_dtype
+
+    try:
+        element = numpy_dtype(part.dtype, part.type)
+    except Unsupported:
+        return Change(name=tensor.name, what="values")
+    if is_packed(part.type) or part.type == "bool":
+        element = np.dtype(np.uint8)
+    width = element.itemsize
+    elements, first, largest = 0, None, None
+    raw_x, raw_y = np.frombuffer(x, f"V{width}"), np.frombuffer(y, f"V{width}")
+    for start in range(0, len(raw_x), _MOST_ELEMENTS):
+        block_x, block_y = (
+            raw_x[start : start + _MOST_ELEMENTS],
+            raw_y[start : start + _MOST_ELEMENTS],
+        )
+        differ = np.flatnonzero(block_x != block_y)
+        if not differ.size:
+            continue
+        elements += int(differ.size)
+        first = start + int(differ[0]) if first is None else first
+        largest = _largest(block_x[differ].view(element), block_y[differ].view(element), largest)
+    return Change(name=tensor.name, what="values", elements=elements, first=first, largest=largest)
+
+
+def _largest(x: Any, y: Any, before: float | None) -> float | None:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        kind = np.complex128 if x.dtype.kind == "c" else np.float64
+        gaps = np.abs(x.astype(kind) - y.astype(kind))
+    found = float(np.max(gaps[np.isfinite(gaps)], initial=0.0))
+    return found if before is None else max(before, found)

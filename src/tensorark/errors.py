@@ -1,0 +1,164 @@
+"""The errors of tensorark, sorted by who is at fault. Nothing else may leave the library.
+
+Error:
+    ├── Rejected(ValueError)      the file breaks a rule of its format
+    ├── Unsupported               the file is valid, but needs something we lack or refuse to guess
+    ├── LimitExceeded             one of our caps (`tensorark.limits`), not the specification's
+    ├── InvalidInput(ValueError)  the caller asked for something impossible
+    ├── NotFound(KeyError)        no such tensor, part or resource
+    └── ReadFailed(OSError)       short read, missing file or shard, file changed while it was read
+
+Command-line exit codes (`exit_code`): 0 success, equal, valid · 1 the honest no (differs, digest
+mismatch) · 2 usage · 3 malformed or truncated input · 4 understood but unsupported or refused ·
+5 I/O, missing file or shard · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+Where = Sequence[str | int]
+
+_FIELDS: Final = ("code", "path", "where", "offset", "expected", "found", "hint", "section")
+
+
+class Error(Exception):
+    """Base of every exception that leaves the library; all of them pickle with their fields.
+
+    `code` is stable: a rule id such as ``zt.blob-align``, or one of the words documented in
+    ``docs/reference/errors.md``. `where` is the place inside the catalog, outermost first, `offset`
+    a byte offset in the file at `path`.
+    """
+
+    default_code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        where: Where = (),
+        offset: int | None = None,
+        expected: object = None,
+        found: object = None,
+        hint: str | None = None,
+        section: str | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.code = code or self.default_code
+        self.path = path
+        self.where: tuple[str | int, ...] = tuple(where)
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        self.section = section
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by rebuilding from `detail` and restoring the fields."""
+        return (type(self), (self.detail,), {name: getattr(self, name) for name in _FIELDS})
+
+    def __setstate__(self, state: dict[str, object] | None) -> None:
+        """Restore the fields that `__reduce__` saved."""
+        for name, value in (state or {}).items():
+            setattr(self, name, value)
+
+    def __str__(self) -> str:
+        """Say what is wrong, then rule, section, place and byte offset: one line."""
+        text = self.detail
+        facts = [self.code + (f" §{self.section}" if self.section else "")]
+        if self.where:
+            facts.append("at " + place(self.where))
+        if self.offset is not None:
+            facts.append(f"byte {self.offset}")
+        if self.path is not None:
+            facts.append(f"in {self.path}")
+        if self.expected is not None:
+            text += f": expected {self.expected}"
+            if self.found is not None:
+                text += f", found {self.found}"
+        return f"{text} [{', '.join(facts)}]"
+
+    def located(self, path: str) -> Error:
+        """Return self, with `path` filled in when it was not known before."""
+        if self.path is None:
+            self.path = path
+        return self
+
+
+class Rejected(Error, ValueError):
+    """The file breaks a MUST of its format; `code` is the rule's id, `section` its section."""
+
+    default_code = "malformed"
+    exit_code = 3
+
+
+class Unsupported(Error):
+    """The file is understood, but interpreting it needs an id or a capability that we lack."""
+
+    default_code = "unsupported"
+    exit_code = 4
+
+
+class LimitExceeded(Error):
+    """A cap of ours was reached; `expected` is the cap, `found` what the file asks for."""
+
+    default_code = "limit"
+    exit_code = 4
+
+
+class InvalidInput(Error, ValueError):
+    """The caller asked for something that cannot be done."""
+
+    default_code = "invalid-input"
+    exit_code = 2
+
+
+class NotFound(Error, KeyError):
+    """No tensor, part or resource of that name."""
+
+    default_code = "not-found"
+    exit_code = 2
+
+
+class ReadFailed(Error, OSError):
+    """Bytes could not be read: missing file or shard, short read, file changed under us."""
+
+    default_code = "read-failed"
+    exit_code = 5
+
+
+def place(where: Where) -> str:
+    """Write a place inside a catalog as one readable path, such as ``objects["a.b"].parts``."""
+    text = ""
+    for step in where:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += "[" + quoted(step) + "]"
+    return text
+
+
+def quoted(text: str, limit: int = 120) -> str:
+    """Quote `text` for a person: control, bidi and undecodable characters escaped, cut at `limit`.
+
+    Names come from hostile files and messages reach terminals.
+    """
+    body = escaped(text if len(text) <= limit else text[:limit] + "…")
+    return '"' + body.replace('"', '\\"') + '"'
+
+
+def escaped(text: str) -> str:
+    """Escape every character of `text` that could steer a terminal or hide in it."""
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    return "".join(
+        c if (c.isprintable() and c != "\\") else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )

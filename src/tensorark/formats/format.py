@@ -1,0 +1,33 @@
+"""What a format is: a value with a name, a way to recognise it, a conversation, and its rules.
+
+Formats never import each other, never read files and never import numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tensorark.model import Catalog
+from tensorark.rules import Reading, Rule
+from tensorark.steps import Steps
+
+SizeOf = Callable[[str | None], int]
+"""Size in bytes of the opened file (None) or of the file labelled so; raises `ReadFailed`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A container format.
+
+    `sniff(head, tail, size)` says whether a file with these first 64 bytes, last 64 bytes and size
+    is meant to be one; it is total and never raises. `read` is the conversation that opens it.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    sniff: Callable[[bytes, bytes, int], bool]
+    read: Callable[[SizeOf, Reading], Steps[Catalog]]
+    rules: tuple[Rule[Any], ...]

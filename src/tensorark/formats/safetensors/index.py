@@ -1,0 +1,260 @@
+"""A sharded set: the index in JSON that says which shard holds which tensor, and the shards.
+
+Names of files come from a hostile text: they are judged before anything is opened, and stay labels
+that the source resolves. Index and shards must agree in both directions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from tensorark.errors import LimitExceeded, ReadFailed, quoted
+from tensorark.formats.format import Format, SizeOf
+from tensorark.formats.safetensors.header import Header, Tensors
+from tensorark.formats.safetensors.read import SAFETENSORS, Opened, opened
+from tensorark.formats.safetensors.rules import kind
+from tensorark.formats.safetensors.syntax import parse_json
+from tensorark.model import Catalog, Span, Tensor
+from tensorark.rules import Fault, Reading, Rule, rule
+from tensorark.steps import Steps
+from tensorark.wire.jsonplaces import Places
+
+# ------------------------------------------------------------------------------------ rules, schema
+
+
+@rule("safetensors.index-map", section="index", stage="schema")
+def index_map(index: object) -> Iterator[Fault]:
+    """An index is a map."""
+    if not isinstance(index, dict):
+        yield Fault((), "the index is no map", "a map", kind(index))
+
+
+@rule("safetensors.index-metadata", section="index", stage="schema")
+def index_metadata(index: object) -> Iterator[Fault]:
+    """``metadata``, if present, is a map; what it says is not relied upon.
+
+    Its ``total_size`` is not compared: no reader uses it for more than display, and indexes in
+    circulation give the size of the files, of the tensors, or of a model before it was edited.
+    """
+    if isinstance(index, dict) and not isinstance(index.get("metadata", {}), dict):
+        found = kind(index["metadata"])
+        yield Fault(("metadata",), "the metadata is no map", "a map", found)
+
+
+@rule("safetensors.index-weight-map", section="index", stage="schema")
+def index_weight_map(index: object) -> Iterator[Fault]:
+    """``weight_map`` is present and maps tensor names to file names."""
+    if not isinstance(index, dict):
+        return
+    names = index.get("weight_map")
+    if not isinstance(names, dict):
+        found = kind(names) if "weight_map" in index else "nothing"
+        yield Fault(("weight_map",), "the index has no map of weights", "a map", found)
+    elif set(map(type, names.values())) - {str}:
+        for name, file in names.items():
+            if not isinstance(file, str):
+                detail = f"the file of {quoted(name)} is {kind(file)}"
+                yield Fault(("weight_map", name), detail, "text", kind(file))
+
+
+@rule("safetensors.index-name", section="index", stage="schema")
+def index_name(index: object) -> Iterator[Fault]:
+    """A file name is one component: it never leads out of the folder of the index."""
+    names = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(names, dict):
+        return
+    bad = {file for file in names.values() if isinstance(file, str) and not is_component(file)}
+    for name, file in names.items() if bad else ():
+        if isinstance(file, str) and file in bad:
+            detail = f"the file of {quoted(name)} is not a plain file name"
+            yield Fault(("weight_map", name), detail, "one path component", quoted(file))
+
+
+def is_component(name: str) -> bool:
+    """Whether `name` is one path component on every system: no separator, drive, NUL or dots.
+
+    A colon starts a drive or a stream of another file on Windows, where spaces and dots at the end
+    are dropped too.
+    """
+    return _COMPONENT.fullmatch(name) is not None and len(name.encode()) <= 255
+
+
+_COMPONENT: Final = re.compile(r"(?!\.{1,2}\Z)[^/\\:\x00-\x1f\x7f]*[^/\\:\x00-\x1f\x7f. ]")
+
+# -------------------------------------------------------------------------------------- rules, open
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSet:
+    """What an index says, and the shards that are there."""
+
+    weight_map: Mapping[str, str]
+    shards: Mapping[str, Opened]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardIndex:
+    """The format's own record of a set: the index's metadata and every shard's header."""
+
+    metadata: Mapping[str, object] | None
+    headers: Mapping[str, Header]
+
+
+@rule("safetensors.shard-lacks", section="index", stage="open")
+def shard_lacks(doc: ShardSet) -> Iterator[Fault]:
+    """A shard holds every tensor that the index places in it."""
+    for name, label in doc.weight_map.items():
+        if name not in doc.shards[label].tensors:
+            detail = f"shard {quoted(label)} lacks {quoted(name)}, which the index places there"
+            yield Fault(("weight_map", name), detail, "the tensor", "nothing")
+
+
+@rule("safetensors.shard-unlisted", section="index", stage="open")
+def shard_unlisted(doc: ShardSet) -> Iterator[Fault]:
+    """The index lists every tensor of a shard, and under that shard."""
+    place = doc.weight_map.get
+    for label, shard in doc.shards.items():
+        for name in shard.tensors:
+            if place(name) != label:
+                other = place(name)
+                found = "nothing" if other is None else quoted(other)
+                detail = (
+                    f"shard {quoted(label)} holds {quoted(name)}, which the index does not list"
+                )
+                if other is not None:
+                    detail += " there"
+                yield Fault((label, name), detail, quoted(label), found)
+
+
+INDEX_RULES: Final[tuple[Rule[object], ...]] = (
+    index_map,
+    index_metadata,
+    index_weight_map,
+    index_name,
+)
+SET_RULES: Final[tuple[Rule[ShardSet], ...]] = (shard_lacks, shard_unlisted)
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+class ShardedTensors(Mapping[str, Tensor]):
+    """The tensors of a set, in the order of the index; each value is made on access."""
+
+    __slots__ = ("_labels", "_shards")
+
+    def __init__(self, labels: Mapping[str, str], shards: Mapping[str, Tensors]) -> None:
+        self._labels = labels
+        self._shards = shards
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._shards[self._labels[name]][name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._labels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._labels)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+
+def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
+    """Open a set: one round trip for the index, at most two for the headers of all shards.
+
+    Raises:
+        ReadFailed: code ``missing-shard`` when a shard is not there.
+    """
+    size = size_of(None)
+    limit = reading.limits.index_file
+    if size > limit:
+        raise LimitExceeded("the index is too large", expected=limit, found=size)
+    (text,) = yield [Span(0, size)]
+    index = _index(text, reading)
+    names = cast("dict[str, str]", index["weight_map"])
+    files = sorted(set(names.values()))
+    shards: dict[str, Opened] = {}
+    if files:
+        found = yield from opened(_sizes(files, names, size_of), reading)
+        shards = {label: found[label] for label in files}
+    reading.require(SET_RULES, ShardSet(names, shards))
+    headers = {label: shard.header for label, shard in shards.items()}
+    return Catalog(
+        "safetensors-index",
+        ShardedTensors(names, {label: shard.tensors for label, shard in shards.items()}),
+        attributes=merged([header.metadata for header in headers.values()]),
+        native=ShardIndex(
+            metadata=cast("dict[str, object] | None", index.get("metadata")), headers=headers
+        ),
+        files=tuple(files),
+    )
+
+
+def merged(each: list[Mapping[str, str] | None]) -> dict[str, str] | None:
+    """Merge the metadata of shards; a key that two shards disagree about stays with the shards."""
+    present = [metadata for metadata in each if metadata is not None]
+    values: dict[str, set[str]] = {}
+    for metadata in present:
+        for key, value in metadata.items():
+            values.setdefault(key, set()).add(value)
+    together = {key: next(iter(found)) for key, found in values.items() if len(found) == 1}
+    return together if present else None
+
+
+def _index(text: memoryview, reading: Reading) -> dict[str, object]:
+    index = parse_json(text, reading, start=0, named=False)
+    reading.require(INDEX_RULES, index, Places(text).offset)
+    return cast("dict[str, object]", index)
+
+
+def _sizes(files: list[str], names: Mapping[str, str], size_of: SizeOf) -> dict[str | None, int]:
+    """Ask for the size of every shard, so that a missing one is named before any is read."""
+    sizes: dict[str | None, int] = {}
+    missing: list[tuple[str, ReadFailed]] = []
+    for label in files:
+        try:
+            sizes[label] = size_of(label)
+        except ReadFailed as error:
+            if error.code != "missing-shard":
+                raise
+            missing.append((label, error))
+    if missing:
+        label, cause = missing[0]
+        held = [name for name, file in names.items() if file == label]
+        more = f" and {len(held) - 3} more" if len(held) > 3 else ""
+        rest = f"; {len(missing) - 1} more shards are missing" if len(missing) > 1 else ""
+        raise ReadFailed(
+            f"shard {quoted(label)} is missing; the index places "
+            f"{', '.join(map(quoted, held[:3]))}{more} there{rest}",
+            code="missing-shard",
+            path=cause.path,
+            where=(label,),
+            expected=f"{len(files)} shards",
+            found=len(sizes),
+            hint=cause.hint,
+        ) from cause
+    return sizes
+
+
+def sniff(head: bytes, tail: bytes, _size: int) -> bool:
+    """Whether the text is a JSON object that maps weights to safetensors files.
+
+    Where the metadata comes first and is long, only the end of the file shows what it is.
+    """
+    begin = head.lstrip(b" \t\r\n")
+    if begin[:1] != b"{" or b'.bin"' in tail:
+        return False
+    return b'"weight_map"' in begin or (b'"metadata"' in begin and b'.safetensors"' in tail)
+
+
+SAFETENSORS_INDEX: Final = Format(
+    name="safetensors-index",
+    title="safetensors, sharded",
+    suffixes=(".safetensors.index.json",),
+    sniff=sniff,
+    read=read,
+    rules=(*INDEX_RULES, *SAFETENSORS.rules, *SET_RULES),
+)

@@ -1,0 +1,38 @@
+"""zTensor v2 (`.zt`): frame, manifest, rules, reading, writing, canonical form, content digest."""
+
+from typing import Any, Final
+
+from tensorark.formats.format import Format
+from tensorark.formats.zt.canonical import CANONICAL_RULES
+from tensorark.formats.zt.frame import FRAME_RULES, file_size
+from tensorark.formats.zt.layouts import LAYOUT_RULES
+from tensorark.formats.zt.read import NAME, read, sniff
+from tensorark.formats.zt.rules import (
+    CBOR_RULES,
+    PLACEMENT_RULES,
+    REFERENCE_RULES,
+    SCHEMA_RULES,
+    manifest_hash,
+)
+from tensorark.rules import Rule
+
+RULES: Final[tuple[Rule[Any], ...]] = (
+    file_size,
+    *FRAME_RULES,
+    manifest_hash,
+    *CBOR_RULES,
+    *SCHEMA_RULES,
+    *REFERENCE_RULES,
+    *LAYOUT_RULES,
+    *PLACEMENT_RULES,
+    *CANONICAL_RULES,
+)
+
+ZT: Final = Format(
+    name=NAME,
+    title="zTensor v2",
+    suffixes=(".zt",),
+    sniff=sniff,
+    read=read,
+    rules=RULES,
+)

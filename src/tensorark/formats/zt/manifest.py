@@ -1,0 +1,273 @@
+"""The manifest of `.zt` (L1, §3): from CBOR to columns, from columns to the model.
+
+`parse_manifest` lays what the file claims out in columns that may hold nonsense; the rules judge
+them; `build_manifest` then gives the trusted record, and `tensors` the model's view of it. Columns,
+because a hundred thousand objects are judged by list comprehensions and not one by one; values of
+the model are built when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from tensorark.errors import Where
+from tensorark.formats.zt.frame import RawFrame
+from tensorark.model import Blob, Encoded, Part, Raw, Span, Tensor
+from tensorark.wire.cbor import Pairs, locate
+
+MISSING: Final = object()
+"""Stands in a column where the file has no such field; null is a value and not the same."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RawManifest:
+    """What a manifest claims, unjudged.
+
+    The first columns run over the entries of `objects` that are maps, the others over their parts
+    that are maps; `owners` gives the object of a part.
+    """
+
+    frame: RawFrame
+    text: bytes
+    root: object
+    attributes: object = MISSING
+    shards: object = MISSING
+    objects: object = MISSING
+    names: list[object] = field(default_factory=list)
+    shapes: list[object] = field(default_factory=list)
+    layouts: list[object] = field(default_factory=list)
+    object_attributes: list[object] = field(default_factory=list)
+    parts: list[object] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)
+    roles: list[object] = field(default_factory=list)
+    dtypes: list[object] = field(default_factory=list)
+    types: list[object] = field(default_factory=list)
+    blobs: list[object] = field(default_factory=list)
+    part_shards: list[object] = field(default_factory=list)
+    encodings: list[object] = field(default_factory=list)
+    decoded_lengths: list[object] = field(default_factory=list)
+    digests: list[object] = field(default_factory=list)
+
+    def offset_of(self, where: Where) -> int | None:
+        """Return the byte offset, in the file, of the nearest item on the path `where`."""
+        for length in range(len(where), -1, -1):
+            found = locate(self.text, where[:length])
+            if found is not None:
+                return self.frame.manifest_offset + found
+        return None
+
+    def object_place(self, index: int, *rest: str | int) -> tuple[str | int, ...]:
+        """Return the place of object `index`, and below it."""
+        return ("objects", key_text(self.names[index]), *rest)
+
+    def part_place(self, index: int, *rest: str | int) -> tuple[str | int, ...]:
+        """Return the place of part `index`, and below it."""
+        role = key_text(self.roles[index])
+        return self.object_place(self.owners[index], "parts", role, *rest)
+
+
+def parse_manifest(text: bytes, root: object, frame: RawFrame) -> RawManifest:
+    """Lay the decoded manifest `root` out in columns. Total: nonsense stays in place."""
+    raw = RawManifest(frame=frame, text=text, root=root)
+    members = members_of(root)
+    raw.attributes = members.get("attributes", MISSING)
+    raw.shards = members.get("shards", MISSING)
+    raw.objects = members.get("objects", MISSING)
+    objects = [(name, each) for name, each in entries_of(raw.objects) if is_map(each)]
+    raw.names = [name for name, _ in objects]
+    fields = [members_of(each) for _, each in objects]
+    raw.shapes = [each.get("shape", MISSING) for each in fields]
+    raw.layouts = [each.get("layout", MISSING) for each in fields]
+    raw.object_attributes = [each.get("attributes", MISSING) for each in fields]
+    raw.parts = [each.get("parts", MISSING) for each in fields]
+    parts = [
+        (owner, role, members_of(each))
+        for owner, roles in enumerate(raw.parts)
+        for role, each in entries_of(roles)
+        if is_map(each)
+    ]
+    raw.owners = [owner for owner, _, _ in parts]
+    raw.roles = [role for _, role, _ in parts]
+    raw.dtypes = [each.get("dtype", MISSING) for _, _, each in parts]
+    raw.types = [each.get("type", MISSING) for _, _, each in parts]
+    raw.blobs = [each.get("blob", MISSING) for _, _, each in parts]
+    raw.part_shards = [each.get("shard", MISSING) for _, _, each in parts]
+    raw.encodings = [each.get("encoding", MISSING) for _, _, each in parts]
+    raw.decoded_lengths = [each.get("decoded_length", MISSING) for _, _, each in parts]
+    raw.digests = [each.get("digest", MISSING) for _, _, each in parts]
+    return raw
+
+
+def is_map(value: object) -> bool:
+    """Tell whether a decoded value is a map."""
+    return isinstance(value, dict | Pairs)
+
+
+def entries_of(value: object) -> list[tuple[object, object]]:
+    """Return the entries of a decoded map, whatever its keys; none where it is no map."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(value.items) if isinstance(value, Pairs) else []
+
+
+def members_of(value: object) -> dict[str, object]:
+    """Return the entries of a decoded map whose keys are text: others are unknown fields (§3.1)."""
+    if isinstance(value, dict):
+        return value
+    return {key: item for key, item in entries_of(value) if isinstance(key, str)}
+
+
+def key_text(key: object) -> str:
+    """Write a map key as text, for a place in a message."""
+    return key if isinstance(key, str) else repr(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """An entry of the shard table (§7.1): exact file size in bytes and whole-file digest."""
+
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A manifest whose schema holds (§3.2–3.4), as columns.
+
+    Object `i` owns the parts `firsts[i]` … `firsts[i + 1]`. `sizes` are decoded sizes in bytes.
+    """
+
+    frame: RawFrame
+    text: bytes
+    root: Mapping[str, object]
+    attributes: Mapping[str, object] | None
+    shards: Mapping[str, Shard]
+    names: list[str]
+    shapes: list[list[int]]
+    layouts: list[str]
+    object_attributes: list[Mapping[str, object] | None]
+    firsts: list[int]
+    owners: list[int]
+    roles: list[str]
+    dtypes: list[str]
+    types: list[str | None]
+    offsets: list[int]
+    lengths: list[int]
+    part_shards: list[str | None]
+    encodings: list[str | None]
+    sizes: list[int]
+    digests: list[str | None]
+
+    def offset_of(self, where: Where) -> int | None:
+        """Return the byte offset, in the file, of the item at `where`."""
+        found = locate(self.text, where)
+        return None if found is None else self.frame.manifest_offset + found
+
+    def object_place(self, index: int, *rest: str | int) -> tuple[str | int, ...]:
+        """Return the place of object `index`, and below it."""
+        return ("objects", self.names[index], *rest)
+
+    def part_place(self, index: int, *rest: str | int) -> tuple[str | int, ...]:
+        """Return the place of part `index`, and below it."""
+        return self.object_place(self.owners[index], "parts", self.roles[index], *rest)
+
+    def roles_of(self, index: int) -> dict[str, int]:
+        """Return the parts of object `index`: role → part index."""
+        return {
+            self.roles[part]: part for part in range(self.firsts[index], self.firsts[index + 1])
+        }
+
+
+def build_manifest(raw: RawManifest) -> Manifest:
+    """Turn columns that the schema rules passed into the trusted record."""
+    blobs = cast("list[list[int]]", raw.blobs)
+    lengths = [length for _, length in blobs]
+    encodings = cast("list[str | None]", _optional(raw.encodings))
+    decoded = cast("list[int]", raw.decoded_lengths)
+    counts = [0] * (len(raw.names) + 1)
+    for owner in raw.owners:
+        counts[owner + 1] += 1
+    firsts = [0]
+    for count in counts[1:]:
+        firsts.append(firsts[-1] + count)
+    return Manifest(
+        frame=raw.frame,
+        text=raw.text,
+        root=members_of(raw.root),
+        attributes=cast("dict[str, object] | None", _optional([raw.attributes])[0]),
+        shards={
+            cast("str", name): Shard(
+                cast("int", members_of(entry)["size"]), cast("str", members_of(entry)["digest"])
+            )
+            for name, entry in entries_of(raw.shards)
+        },
+        names=cast("list[str]", raw.names),
+        shapes=cast("list[list[int]]", raw.shapes),
+        layouts=cast("list[str]", raw.layouts),
+        object_attributes=cast(
+            "list[Mapping[str, object] | None]", _optional(raw.object_attributes)
+        ),
+        firsts=firsts,
+        owners=raw.owners,
+        roles=cast("list[str]", raw.roles),
+        dtypes=cast("list[str]", raw.dtypes),
+        types=cast("list[str | None]", _optional(raw.types)),
+        offsets=[offset for offset, _ in blobs],
+        lengths=lengths,
+        part_shards=cast("list[str | None]", _optional(raw.part_shards)),
+        encodings=encodings,
+        sizes=[
+            length if encoding is None else size
+            for length, encoding, size in zip(lengths, encodings, decoded, strict=True)
+        ],
+        digests=cast("list[str | None]", _optional(raw.digests)),
+    )
+
+
+def _optional(column: list[object]) -> list[object]:
+    return [None if value is MISSING else value for value in column]
+
+
+class Tensors(Mapping[str, Tensor]):
+    """The objects of a manifest as tensors, in manifest order; each built when it is asked for."""
+
+    __slots__ = ("_index", "_manifest")
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._index = {name: index for index, name in enumerate(manifest.names)}
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Build the tensor `name`."""
+        manifest = self._manifest
+        index = self._index[name]
+        return Tensor(
+            name,
+            tuple(manifest.shapes[index]),
+            manifest.layouts[index],
+            {role: _part(manifest, part) for role, part in manifest.roles_of(index).items()},
+            manifest.object_attributes[index],
+        )
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a tensor `name`, without building it."""
+        return name in self._index
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        """Count the tensors."""
+        return len(self._index)
+
+
+def _part(manifest: Manifest, index: int) -> Part:
+    span = Span(manifest.offsets[index], manifest.lengths[index], manifest.part_shards[index])
+    encoding = manifest.encodings[index]
+    blob: Blob = (
+        Raw((span,)) if encoding is None else Encoded((span,), encoding, manifest.sizes[index])
+    )
+    return Part(blob, manifest.dtypes[index], manifest.types[index], manifest.digests[index])

@@ -1,0 +1,71 @@
+"""Reading a `.zt` (§8): the conversation that opens one in two round trips, and its recognition."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import xxhash
+
+from tensorark.formats.format import SizeOf
+from tensorark.formats.zt import rules
+from tensorark.formats.zt.frame import (
+    FOOTER_SIZE,
+    FRAME_RULES,
+    MAGIC,
+    RawFrame,
+    file_size,
+    parse_frame,
+)
+from tensorark.formats.zt.layouts import LAYOUT_RULES
+from tensorark.formats.zt.manifest import Manifest, Tensors, build_manifest, parse_manifest
+from tensorark.model import Catalog, Span
+from tensorark.rules import Fault, Reading
+from tensorark.steps import Steps
+from tensorark.wire.cbor import CborFault, decode
+from tensorark.wire.gcpause import paused
+
+NAME: Final = "zt"
+
+
+def sniff(head: bytes, tail: bytes, size: int) -> bool:
+    """Tell whether a file is meant to be a `.zt`: either magic stands in its place."""
+    return size > 0 and (head.startswith(MAGIC) or (size >= len(MAGIC) and tail.endswith(MAGIC)))
+
+
+def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
+    """Open a `.zt`: frame and footer, then the manifest; every rule that needs no payload.
+
+    The catalog's `native` is a `Manifest`, or a `RawFrame` for a data shard (§7.2).
+    """
+    size = size_of(None)
+    reading.require((file_size,), size)
+    head, tail = yield (Span(0, len(MAGIC)), Span(size - FOOTER_SIZE, FOOTER_SIZE))
+    frame = parse_frame(head, tail, size)
+    reading.require(FRAME_RULES, frame)
+    if frame.is_data_shard:
+        return Catalog(NAME, {}, native=frame)
+    (text,) = yield (Span(frame.manifest_offset, frame.manifest_length),)
+    manifest = judge_manifest(bytes(text), frame, reading)
+    return Catalog(NAME, Tensors(manifest), manifest.attributes, manifest, tuple(manifest.shards))
+
+
+def judge_manifest(text: bytes, frame: RawFrame, reading: Reading) -> Manifest:
+    """Check the bytes of a manifest by every rule of §3.6 and build the trusted record."""
+    hashes = (frame.manifest_hash, xxhash.xxh3_64_intdigest(text), frame.data_end)
+    reading.require((rules.manifest_hash,), hashes)
+    with paused():
+        try:
+            root = decode(text)
+        except CborFault as fault:
+            broken = rules.BY_ID["zt." + fault.slug]
+            (where,) = broken(fault)
+            offset = frame.manifest_offset + fault.offset
+            raise reading.reject(broken, Fault(where.where, where.detail, offset=offset)) from None
+        raw = parse_manifest(text, root, frame)
+        reading.require(rules.SCHEMA_RULES, raw, raw.offset_of)
+        manifest = build_manifest(raw)
+        reading.require(rules.REFERENCE_RULES, manifest, manifest.offset_of)
+        if not reading.structural:
+            reading.require(LAYOUT_RULES, manifest, manifest.offset_of)
+        reading.require(rules.PLACEMENT_RULES, manifest, manifest.offset_of)
+    return manifest

@@ -1,0 +1,188 @@
+"""Whole files, or any number of spans, into memory of the process, as fast as the system allows.
+
+Owns the destinations and the reading threads. Must never allocate before every span was checked
+against the real size of its file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, Protocol, runtime_checkable
+
+from tensorark.errors import InvalidInput, LimitExceeded
+from tensorark.io.delivery import Delivery, OnBlock
+from tensorark.io.memory import allocate
+from tensorark.io.plan import BLOCK, GAP, SCRAP, Plan, Read, plan
+from tensorark.io.source import within
+from tensorark.model import Span
+from tensorark.steps import Source
+
+_MOST_THREADS: Final = 4  # more only help where a device needs many requests in flight
+_BATCH: Final = 64 << 20  # bytes asked for at once from a source that cannot fill our memory
+
+
+@runtime_checkable
+class Scattering(Protocol):
+    """A source that can fill memory of ours."""
+
+    def scatter(self, file: str | None, offset: int, buffers: Sequence[memoryview]) -> None:
+        """Fill `buffers` in order with the bytes of `file` from `offset` on."""
+        ...
+
+    def recheck(self) -> None:
+        """Check that no file was changed since it was opened."""
+        ...
+
+
+def load(
+    source: Source,
+    spans: Sequence[Span],
+    *,
+    threads: int | None = None,
+    on_block: OnBlock | None = None,
+) -> list[memoryview]:
+    """Return the bytes of each span in writable memory of the process, 64-byte aligned.
+
+    The views share few large buffers (about 256 MiB each), and a buffer lives as long as one of its
+    views. No two views share a byte, even when two spans do. `threads` is 1 to 4 by the number of
+    processors unless given.
+
+    `on_block(index, start, view)` is called from the reading threads, and for each span in
+    ascending order and one call at a time, so that a digest can be updated as the bytes arrive.
+    Spans without bytes are never reported.
+
+    Raises:
+        ReadFailed: when any byte cannot be had.
+        LimitExceeded: when the spans do not fit into memory (code ``memory``).
+    """
+    _check(source, spans)
+    layout = plan(spans)
+    buffers = [allocate(size) for size in layout.buffers]
+    views = [
+        buffers[buffer][place : place + span.length]
+        for span, (buffer, place) in zip(spans, layout.places, strict=True)
+    ]
+    delivery = Delivery(on_block, views, layout.places) if on_block is not None else None
+    if isinstance(source, Scattering):
+        total = sum(layout.buffers)
+        _share(_jobs(source, layout, buffers, delivery), _count(threads, total))
+        source.recheck()
+    else:
+        _copy(source, spans, views, delivery)
+    return views
+
+
+def _check(source: Source, spans: Sequence[Span]) -> None:
+    """Check every span, and that spans which overlap do not ask for more than the memory holds.
+
+    Disjoint spans cannot ask for more than their files have; a thousand names for one large blob
+    can.
+    """
+    sizes = {file: source.size(file) for file in {span.file for span in spans}}
+    total = 0
+    for span in spans:
+        within(span, sizes[span.file])
+        total += span.length
+    memory = _memory()
+    if total > sum(sizes.values()) and memory is not None and total > memory:
+        raise LimitExceeded(
+            "many tensors share the same bytes and do not fit into memory as separate copies",
+            code="memory",
+            expected=memory,
+            found=total,
+        )
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _count(threads: int | None, total: int) -> int:
+    """Return how many threads to read with; little data is not worth starting any."""
+    if threads is None:
+        processors = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else (os.cpu_count() or 1)
+        )
+        threads = min(_MOST_THREADS, processors)
+    elif threads < 1:
+        raise InvalidInput("at least one thread must read", code="threads", found=threads)
+    return min(threads, -(-total // BLOCK) or 1)
+
+
+def _jobs(
+    source: Scattering, layout: Plan, buffers: list[memoryview], delivery: Delivery | None
+) -> Callable[[int], bool]:
+    """Return the function that performs read number n and says whether there was one."""
+    scrap = memoryview(bytearray(SCRAP))  # written by all threads, read by none
+
+    def views(read: Read) -> Iterator[memoryview]:
+        buffer = buffers[read.buffer]
+        for place, length in read.pieces:
+            yield scrap[:length] if place == GAP else buffer[place : place + length]
+
+    def job(number: int) -> bool:
+        if number >= len(layout.reads):
+            return False
+        read = layout.reads[number]
+        source.scatter(read.file, read.offset, list(views(read)))
+        if delivery is not None:
+            delivery.arrived(read)
+        return True
+
+    return job
+
+
+def _share(job: Callable[[int], bool], threads: int) -> None:
+    """Perform jobs 0, 1, 2, … on this thread and others; the first failure ends all."""
+    numbers = itertools.count()  # `next` of it is one step for the interpreter
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not failures and job(next(numbers)):
+                pass
+        except BaseException as failure:  # noqa: BLE001 — raised again by the caller's thread
+            failures.append(failure)
+
+    helpers = [threading.Thread(target=work, daemon=True) for _ in range(threads - 1)]
+    started = []
+    try:
+        for helper in helpers:
+            with suppress(RuntimeError):  # no more threads to be had: fewer will do
+                helper.start()
+                started.append(helper)
+        work()
+    except BaseException as failure:  # an interrupt between two lines: let no thread outlive it
+        failures.append(failure)
+        raise
+    finally:
+        for helper in started:
+            helper.join()
+    if failures:
+        raise failures[0]
+
+
+def _copy(
+    source: Source, spans: Sequence[Span], views: list[memoryview], delivery: Delivery | None
+) -> None:
+    """Fill `views` from a source that only hands out its own memory."""
+    first = 0
+    while first < len(spans):
+        last, size = first, 0
+        while last < len(spans) and (last == first or size + spans[last].length <= _BATCH):
+            size += spans[last].length
+            last += 1
+        for index, data in enumerate(source.read(spans[first:last]), first):
+            views[index][:] = data
+            if delivery is not None:
+                delivery.whole(index)
+        first = last

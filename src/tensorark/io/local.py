@@ -1,0 +1,189 @@
+"""Files on disk as a source: the file that was opened and the shards it names.
+
+Owns the choice between mapping and reading. Must never turn a label into a path by itself: the
+caller's `resolve` does, with `tensorark.io.sibling`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.io.mount import filesystem, is_remote
+from tensorark.io.opened import Opened
+from tensorark.io.source import missing_shard, octets, within
+from tensorark.model import Span
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Access = Literal["auto", "mmap", "pread"]
+Resolve = Callable[[str], Path]
+
+
+class LocalSource:
+    """The file at `path` and its shards, as a `tensorark.steps.Source`; safe to use from threads.
+
+    `io` is ``mmap`` (views of a mapping; falls back to ``pread`` where mapping is refused),
+    ``pread`` (every read is a call into fresh memory) or ``auto``: ``pread`` on network and FUSE
+    filesystems, else ``mmap``. The bytes are the same. `resolve` finds the path of a shard by its
+    label; shards are opened when first asked for.
+
+    Pickles as its arguments and reopens by path. Views stay readable after `close`.
+    """
+
+    __slots__ = ("_absolute", "_files", "_io", "_resolve", "path")
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        io: Access = "auto",
+        resolve: Resolve | None = None,
+    ) -> None:
+        if io not in ("auto", "mmap", "pread"):
+            raise InvalidInput("no such way to read", code="io", found=io)
+        self.path = Path(path)
+        self._io: Access = io
+        self._resolve = resolve
+        self._absolute = self.path.absolute()  # still right when the process changes its folder
+        # Only ever grows, and only by `setdefault`: no lock that a fork could leave behind.
+        self._files: dict[str | None, Opened] | None = {None: self._open(self.path)}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        self._open_files()
+        return (_reopen, (self._absolute, self._io, self._resolve))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files; a mapping goes with its last view. Closing twice is allowed."""
+        self._files = None
+
+    def size(self, file: str | None = None) -> int:
+        """Return the size in bytes that the file, or the shard labelled `file`, had when opened.
+
+        Raises:
+            ReadFailed: when the shard is missing (code ``missing-shard``).
+        """
+        return self._file(file).size
+
+    def read(self, spans: Sequence[Span]) -> list[memoryview]:
+        """Return the bytes of each span, read-only: views of the mapping or fresh reads.
+
+        Raises:
+            ReadFailed: when a file ends too early (code ``short-read``), was changed since it was
+                opened (``changed``), or a shard is missing (``missing-shard``).
+        """
+        files = {label: self._file(label) for label in {span.file for span in spans}}
+        for opened in files.values():
+            opened.recheck()
+        views = [files[span.file].view(span) for span in spans]
+        for opened in files.values():
+            if not opened.is_mapped:
+                opened.recheck()
+        return views
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether reads of the opened file are views of a mapping."""
+        return self._file(None).is_mapped
+
+    def readinto(self, span: Span, buffer: Buffer) -> None:
+        """Fill `buffer`, which must be exactly as long as `span`."""
+        target = octets(buffer)
+        if target.readonly or target.nbytes != span.length:
+            raise InvalidInput(
+                "a buffer to read into must be writable and as long as the span",
+                code="buffer",
+                expected=span.length,
+                found=target.nbytes,
+            )
+        opened = self._file(span.file)
+        within(span, opened.size, opened.path)
+        opened.scatter(span.offset, [target])
+        opened.recheck()
+
+    def scatter(self, file: str | None, offset: int, buffers: Sequence[memoryview]) -> None:
+        """Fill `buffers` in order with the bytes of `file` from `offset` on.
+
+        Whoever calls this calls `recheck` in the end; a short read is noticed at once.
+        """
+        self._file(file).scatter(offset, buffers)
+
+    def recheck(self) -> None:
+        """Check that no open file was changed since it was opened.
+
+        Raises:
+            ReadFailed: when one was (code ``changed``).
+        """
+        for opened in list(self._open_files().values()):
+            opened.recheck()
+
+    def copy_on_write(self, span: Span) -> memoryview | None:
+        """Return a writable view of `span` whose changes never reach the file, without copying.
+
+        None when the file is not mapped; the caller then copies. Two views never share a byte, so
+        a change in one is not seen in the other.
+        """
+        opened = self._file(span.file)
+        opened.recheck()
+        return opened.lend(span)
+
+    def prefetch(self, spans: Sequence[Span]) -> None:
+        """Ask the system to bring `spans` into its cache meanwhile; a hint without an answer."""
+        for span in spans:
+            self._file(span.file).prefetch(span)
+
+    def evict(self, spans: Sequence[Span]) -> None:
+        """Take the mapped pages of `spans` out of this process's memory; views stay valid."""
+        for span in spans:
+            self._file(span.file).evict(span)
+
+    def _open_files(self) -> dict[str | None, Opened]:
+        files = self._files
+        if files is None:
+            raise InvalidInput("the file is closed", code="closed", path=str(self.path))
+        return files
+
+    def _file(self, label: str | None) -> Opened:
+        files = self._open_files()
+        opened = files.get(label)
+        if opened is None:
+            # Two threads may both open the shard; one of the two is kept, the other closes itself.
+            opened = files.setdefault(label, self._open_shard(label or ""))
+        return opened
+
+    def _open_shard(self, label: str) -> Opened:
+        if self._resolve is None:
+            raise missing_shard(label, str(self.path))
+        try:
+            return self._open(self._resolve(label))
+        except LookupError as error:
+            raise missing_shard(label, str(self.path)) from error
+        except ReadFailed as error:
+            if error.code == "missing-file":
+                raise missing_shard(label, error.path) from error
+            error.where = error.where or ("shards", label)
+            raise
+
+    def _open(self, path: Path) -> Opened:
+        mapped = self._io == "mmap" or (self._io == "auto" and not is_remote(filesystem(path)))
+        return Opened(path, mapped=mapped)
+
+
+def _reopen(path: Path, io: Access, resolve: Resolve | None) -> LocalSource:
+    return LocalSource(path, io=io, resolve=resolve)

@@ -1,0 +1,37 @@
+"""Fresh memory in large pages: the destination of loads and the staging area of writers.
+
+Owns nothing but the allocation. Must never be asked for a size that was not checked against a real
+file first.
+"""
+
+from __future__ import annotations
+
+import mmap
+from contextlib import suppress
+from typing import Final
+
+from tensorark.errors import LimitExceeded
+
+_HUGE_PAGE: Final = 2 << 20
+
+
+def allocate(nbytes: int) -> memoryview:
+    """Return `nbytes` of zeroed, writable, page-aligned memory that lives as long as its views.
+
+    First touch of small pages costs more than the copy itself, so large pages are asked for where
+    the system has them.
+
+    Raises:
+        LimitExceeded: when the system refuses.
+    """
+    if nbytes == 0:
+        return memoryview(bytearray())
+    try:
+        memory = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANON)
+    except (OSError, OverflowError, MemoryError) as error:
+        message = "the system refuses this much memory"
+        raise LimitExceeded(message, code="memory", found=nbytes) from error
+    if nbytes >= _HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel built without large pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(memory)

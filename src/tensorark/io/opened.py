@@ -1,0 +1,213 @@
+"""One regular file, held open for positional reads and, where that is safe, mapped.
+
+Owns the descriptor, the mapping and the memory of what the file looked like when it was opened.
+Must never hand out a byte that was not checked against the file's present size: a mapping that
+reaches past the end of its file kills the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tensorark.errors import ReadFailed
+from tensorark.io.lending import Lending
+from tensorark.io.memory import allocate
+from tensorark.io.source import octets, short_read, within
+from tensorark.model import Span
+
+_LARGE: Final = 1 << 20  # a read of this size is worth large pages of its own
+_PAGE: Final = mmap.ALLOCATIONGRANULARITY
+_BUFFERS_PER_CALL: Final = 1024  # IOV_MAX of Linux and macOS
+
+_preadv: Callable[[int, Sequence[memoryview], int], int] | None = getattr(os, "preadv", None)
+_log = logging.getLogger("tensorark")
+
+
+class Opened:
+    """An open file; it closes when the last reference to it goes.
+
+    So a thread that still reads keeps the descriptor, and no other file can take its number.
+    """
+
+    __slots__ = ("_closing", "_descriptor", "_lending", "_stamp", "_view", "path", "size")
+
+    def __init__(self, path: str | os.PathLike[str], *, mapped: bool) -> None:
+        """Open `path`.
+
+        Raises:
+            ReadFailed: when it is missing (code ``missing-file``), no regular file
+                (``not-a-file``), or refused by the system.
+        """
+        self.path = os.fspath(path)
+        self._descriptor = -1
+        self._closing = os.close  # kept here: at interpreter exit the module may be gone before us
+        self._descriptor, status = _open_regular(self.path)
+        self.size = status.st_size
+        self._stamp = (status.st_size, status.st_mtime_ns)
+        self._view = self._map() if mapped and self.size else None
+        self._lending = Lending(self._descriptor, self.size)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                self._closing(self._descriptor)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether reads are views of a mapping."""
+        return self._view is not None
+
+    def recheck(self) -> None:
+        """Check, with one system call, that the file is still what was opened.
+
+        A file that was replaced by a rename is another file; this one stays readable.
+
+        Raises:
+            ReadFailed: when it was cut, grew or was rewritten in place (code ``changed``).
+        """
+        try:
+            status = os.fstat(self._descriptor)
+        except OSError as error:
+            raise self._failed(error) from error
+        if (status.st_size, status.st_mtime_ns) != self._stamp:
+            raise ReadFailed(
+                "the file changed while it was open",
+                code="changed",
+                path=self.path,
+                expected=f"{self.size} bytes",
+                found=status.st_size,
+                hint="write a new file and rename it over the old one",
+            )
+
+    def view(self, span: Span) -> memoryview:
+        """Return the bytes of `span`: a read-only view of the mapping, else a fresh read."""
+        within(span, self.size, self.path)
+        if self._view is not None:
+            return self._view[span.offset : span.offset + span.length]
+        if span.length >= _LARGE:
+            target = allocate(span.length)
+            self.scatter(span.offset, [target])
+            return target.toreadonly()
+        try:
+            data = os.pread(self._descriptor, span.length, span.offset)
+        except OSError as error:
+            raise self._failed(error) from error
+        if len(data) != span.length:
+            raise self._cut(span.offset, span.length, len(data))
+        return memoryview(data)
+
+    def scatter(self, offset: int, buffers: Sequence[memoryview]) -> None:
+        """Fill `buffers`, one after the other, with the bytes from `offset` on."""
+        for first in range(0, len(buffers), _BUFFERS_PER_CALL):
+            group = buffers[first : first + _BUFFERS_PER_CALL]
+            wanted = sum([buffer.nbytes for buffer in group])
+            done = self._read_into(offset, group)
+            while done < wanted:  # a signal, or more than one call can carry
+                more = self._read_into(offset + done, _after(group, done))
+                if not more:
+                    raise self._cut(offset, wanted, done)
+                done += more
+            offset += wanted
+
+    def lend(self, span: Span) -> memoryview | None:
+        """Return a private, writable view of `span`, or None when the file is not mapped."""
+        within(span, self.size, self.path)
+        if self._view is None:
+            return None
+        return self._lending.lend(span.offset, span.length)
+
+    def evict(self, span: Span) -> None:
+        """Let go of the resident pages that lie wholly inside `span`; they can be read again."""
+        within(span, self.size, self.path)
+        start = -(-span.offset // _PAGE) * _PAGE
+        length = span.end // _PAGE * _PAGE - start
+        if length <= 0 or self._view is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        mapping = self._view.obj
+        if isinstance(mapping, mmap.mmap):
+            with suppress(OSError):
+                mapping.madvise(mmap.MADV_DONTNEED, start, length)
+
+    def prefetch(self, span: Span) -> None:
+        """Ask the system to bring `span` into its cache meanwhile."""
+        within(span, self.size, self.path)
+        if hasattr(os, "posix_fadvise"):
+            with suppress(OSError):
+                os.posix_fadvise(self._descriptor, span.offset, span.length, os.POSIX_FADV_WILLNEED)
+
+    def _map(self) -> memoryview | None:
+        try:
+            return memoryview(mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ))
+        except (OSError, ValueError, OverflowError, MemoryError) as error:
+            _log.warning("reading %s with calls, as it cannot be mapped: %s", self.path, error)
+            return None
+
+    def _read_into(self, offset: int, buffers: Sequence[memoryview]) -> int:
+        try:
+            if _preadv is not None:
+                return _preadv(self._descriptor, buffers, offset)
+            first = octets(buffers[0])
+            data = os.pread(self._descriptor, min(first.nbytes, 1 << 30), offset)
+            first[: len(data)] = data
+            return len(data)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _cut(self, offset: int, wanted: int, found: int) -> ReadFailed:
+        """Describe a short read: by the change that caused it, if there was one."""
+        self.recheck()
+        return short_read(offset, wanted, found, self.path)
+
+    def _failed(self, error: OSError) -> ReadFailed:
+        return ReadFailed(f"cannot read: {error.strerror or error}", path=self.path)
+
+
+def _after(buffers: Sequence[memoryview], done: int) -> list[memoryview]:
+    """Return what is left of `buffers` once their first `done` bytes are filled."""
+    left = []
+    for buffer in buffers:
+        if done < buffer.nbytes:
+            left.append(octets(buffer)[done:])
+            done = 0
+        else:
+            done -= buffer.nbytes
+    return left
+
+
+def _open_regular(path: str) -> tuple[int, os.stat_result]:
+    """Open a regular file without ever waiting: opening a pipe would block, a device may act."""
+    try:
+        status = Path(path).stat()
+        if stat.S_ISREG(status.st_mode):
+            flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+            descriptor = os.open(path, flags)
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode):
+                return descriptor, status
+            os.close(descriptor)  # exchanged between the two calls
+    except FileNotFoundError as error:
+        raise ReadFailed("no such file", code="missing-file", path=path) from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ReadFailed(f"cannot open: {reason}", path=path) from error
+    raise ReadFailed(
+        f"not a regular file but {_kind(status.st_mode)}", code="not-a-file", path=path
+    )
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "something else")

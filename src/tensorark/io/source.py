@@ -1,0 +1,102 @@
+"""What every source shares: the check of a range against a real size, and the source in memory.
+
+Must never allocate or read before the range has been checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.model import Span
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Memory:
+    """A file image in memory, with its shards by label, as a `tensorark.steps.Source`."""
+
+    __slots__ = ("_images",)
+
+    def __init__(self, image: Buffer, files: Mapping[str, Buffer] | None = None) -> None:
+        self._images: dict[str | None, memoryview] = {None: octets(image).toreadonly()}
+        self._images |= {label: octets(held).toreadonly() for label, held in (files or {}).items()}
+
+    def size(self, file: str | None = None) -> int:
+        """Return the size in bytes of the image, or of the shard labelled `file`."""
+        return len(self._image(file))
+
+    def read(self, spans: Sequence[Span]) -> list[memoryview]:
+        """Return read-only views of the image, each exactly as long as its span."""
+        views = []
+        for span in spans:
+            image = self._image(span.file)
+            within(span, len(image))
+            views.append(image[span.offset : span.end])
+        return views
+
+    def _image(self, file: str | None) -> memoryview:
+        try:
+            return self._images[file]
+        except KeyError:
+            raise missing_shard(file or "") from None
+
+
+def within(span: Span, size: int, path: str | None = None) -> None:
+    """Check that `span` lies inside a file of `size` bytes.
+
+    Raises:
+        InvalidInput: for a negative offset or length, which no file can ask for.
+        ReadFailed: when the file ends before the span does (code ``short-read``).
+    """
+    if span.offset < 0 or span.length < 0:
+        raise InvalidInput(
+            "a span has a negative offset or length",
+            code="span",
+            path=path,
+            found=f"{span.offset} + {span.length}",
+        )
+    if span.offset + span.length > size:
+        raise short_read(span.offset, span.length, max(0, size - span.offset), path)
+
+
+def short_read(offset: int, wanted: int, found: int, path: str | None) -> ReadFailed:
+    """Describe a file that ends before the bytes that were asked for."""
+    return ReadFailed(
+        "the file ends before the bytes that were asked for",
+        code="short-read",
+        path=path,
+        offset=offset,
+        expected=f"{wanted} bytes",
+        found=found,
+    )
+
+
+def missing_shard(label: str, path: str | None = None) -> ReadFailed:
+    """Describe a shard that is not where the catalog says it should be."""
+    return ReadFailed(
+        "a shard of this file is missing",
+        code="missing-shard",
+        path=path,
+        where=("shards", label),
+        hint="keep the shards in the folder of the file that names them",
+    )
+
+
+def octets(buffer: Buffer) -> memoryview:
+    """Return the bytes of `buffer` as a flat view.
+
+    Raises:
+        InvalidInput: when they are not contiguous, or of a type without a native equivalent.
+    """
+    view = memoryview(buffer)
+    if view.ndim == 1 and view.format == "B" and view.contiguous:
+        return view
+    if view.nbytes == 0:
+        return memoryview(b"")
+    try:
+        return view.cast("B")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"not a plain buffer: {error}", code="buffer") from error

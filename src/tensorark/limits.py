@@ -1,0 +1,27 @@
+"""Every cap of ours, in one place, each with the reason for its number. No code that enforces them.
+
+Caps of a specification (such as the 1 GiB manifest of `.zt` §3.1) are rules, not limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The caps a reader works under; all in bytes unless said otherwise."""
+
+    safetensors_header: int = 1 << 30
+    """The public library stops at 100 MB and users with 1.3 million tensors met that; one GiB is
+    the same cap as a `.zt` manifest."""
+
+    index_file: int = 1 << 30
+    """A shard index in JSON; files above 20 MB exist, so the cap equals a header's."""
+
+    decoded: int = 1 << 48
+    """Decoded bytes that one read may allocate (§8.1 of `.zt` asks for a cap). A raw part cannot
+    exceed its file; this stops invented sizes before they reach the allocator."""
+
+
+DEFAULT = Limits()

@@ -1,0 +1,114 @@
+"""What every format is read into: where bytes are, and by which ids they are to be understood.
+
+Addresses, not meaning: nothing here reads, translates or interprets. What does not fit stays in
+`Catalog.native`, typed by the format's own module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A byte range [offset, offset + length) of a file.
+
+    `file` is None for the file that was opened, else the label of a shard, which the source
+    resolves. A label is never a path.
+    """
+
+    offset: int
+    length: int
+    file: str | None = None
+
+    @property
+    def end(self) -> int:
+        """First byte after the range."""
+        return self.offset + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Decoded bytes lie exactly in these spans, in this order."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size in bytes."""
+        return sum(span.length for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Bytes are stored under a named encoding and decode to exactly `nbytes` bytes."""
+
+    spans: tuple[Span, ...]
+    encoding: str
+    nbytes: int
+
+
+Blob = Raw | Encoded
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One data blob of a tensor.
+
+    `dtype` is a storage type of `tensorark.vocab.dtypes`; `type` a logical type id or None, which
+    means that the logical type is the storage type; `digest` is ``<algorithm>:<hex>`` over the
+    decoded bytes, or None.
+    """
+
+    blob: Blob
+    dtype: str
+    type: str | None = None
+    digest: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size in bytes."""
+        return self.blob.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named tensor: logical row-major shape, layout id, parts by role, attributes if any.
+
+    `attributes` is None where the file has none, which differs from an empty map (`.zt` §6.4).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    layout: str
+    parts: Mapping[str, Part]
+    attributes: Mapping[str, object] | None = None
+
+    @property
+    def elements(self) -> int:
+        """Number of logical elements; 1 for a scalar."""
+        count = 1
+        for dimension in self.shape:
+            count *= dimension
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded size of all parts, in bytes."""
+        return sum(part.nbytes for part in self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything a file holds, found without reading payload.
+
+    `files` names the shards that tensors may refer to. `native` is the format's own record. The
+    mapping of tensors may build its values on access.
+    """
+
+    format: str
+    tensors: Mapping[str, Tensor]
+    attributes: Mapping[str, object] | None = None
+    native: object = None
+    files: tuple[str, ...] = field(default=())

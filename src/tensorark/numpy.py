@@ -1,0 +1,123 @@
+"""Loading and saving dictionaries of numpy arrays, with the names that people know.
+
+``load_file``, ``save_file``, ``load``, ``save`` and ``safe_open`` take any format that is read or
+written; bf16, fp8 and fp4 come as `ml_dtypes` arrays.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensorark import api
+from tensorark.errors import InvalidInput
+from tensorark.model import Raw, Span
+from tensorark.safeopen import SafeOpen
+
+if TYPE_CHECKING:
+    from tensorark.api import File, PathLike
+    from tensorark.codecs.numbers import Array
+
+__all__ = ["load", "load_file", "safe_open", "save", "save_file"]
+
+
+def load_file(path: PathLike) -> dict[str, Array]:
+    """Load every tensor into arrays that own their memory and can be written to.
+
+    The arrays share a few large buffers, each of which lives as long as one of its arrays.
+
+    Raises:
+        Error: as `tensorark.open` and `TensorView.numpy` do.
+    """
+    with api.open(path) as file:
+        return load_all(file)
+
+
+def load_all(file: File) -> dict[str, Array]:
+    """Load every tensor of an opened file into memory of the process, in large parallel reads."""
+    from tensorark.codecs.numbers import decode
+    from tensorark.io.load import load
+
+    plain: list[tuple[str, Span]] = []
+    arrays: dict[str, Array] = {}
+    for name, tensor in file.catalog.tensors.items():
+        part = tensor.parts.get("data")
+        if (
+            tensor.layout == "dense"
+            and part is not None
+            and isinstance(part.blob, Raw)
+            and len(part.blob.spans) == 1
+        ):
+            plain.append((name, part.blob.spans[0]))
+    buffers = dict(
+        zip([n for n, _ in plain], load(file.source, [s for _, s in plain]), strict=True)
+    )
+    for name, tensor in file.catalog.tensors.items():
+        if name in buffers:
+            part = tensor.parts["data"]
+            where = ("objects", name, "parts", "data")
+            arrays[name] = decode(buffers[name], (part.dtype, part.type), tensor.shape, where)
+        else:
+            arrays[name] = file[name].numpy(copy=True)
+    return arrays
+
+
+def save_file(
+    tensors: Mapping[str, Any],
+    path: PathLike,
+    metadata: Mapping[str, object] | None = None,
+) -> None:
+    """Save arrays to `path`: a canonical `.zt`, or safetensors, by its suffix.
+
+    The file appears complete or not at all, and replaces one that was there. The same arrays give
+    the same bytes. `metadata` becomes the file's attributes; in safetensors, values that are not
+    text are kept with their types.
+
+    Raises:
+        InvalidInput: when an array's elements have no storage type.
+        Unsupported: when the format cannot hold a tensor.
+    """
+    from tensorark.save import save_arrays
+
+    save_arrays(tensors, path, metadata)
+
+
+def load(data: bytes) -> dict[str, Array]:
+    """Load every tensor from the bytes of a file."""
+    with tempfile.TemporaryDirectory(prefix="tensorark-") as folder:
+        path = Path(folder) / "data"
+        path.write_bytes(data)
+        return load_file(path)
+
+
+def save(
+    tensors: Mapping[str, Any],
+    metadata: Mapping[str, object] | None = None,
+    *,
+    format: str = "safetensors",  # noqa: A002 - the word users know
+) -> bytes:
+    """Return the bytes of a file that holds `tensors`, as ``safetensors`` or a canonical ``zt``."""
+    if format not in {"safetensors", "zt"}:
+        detail = "no such format to save in"
+        raise InvalidInput(detail, code="format", expected="safetensors or zt", found=format)
+    with tempfile.TemporaryDirectory(prefix="tensorark-") as folder:
+        path = Path(folder) / f"data.{format}"
+        save_file(tensors, path, metadata)
+        return path.read_bytes()
+
+
+def safe_open(path: PathLike, framework: str = "np", device: str = "cpu") -> SafeOpen[Array]:
+    """Open a file with the interface of `safetensors.safe_open`; `framework` names numpy.
+
+    Raises:
+        InvalidInput: for another framework or device.
+    """
+    if framework not in {"np", "numpy"}:
+        hint = "tensorark.torch.safe_open gives torch tensors"
+        raise InvalidInput("this gives numpy arrays", code="framework", found=framework, hint=hint)
+    if device != "cpu":
+        raise InvalidInput("numpy arrays live on the CPU", code="device", found=device)
+    return SafeOpen(api.open(os.fspath(path)), lambda view: view.numpy(), lambda values: values)

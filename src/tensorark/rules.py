@@ -1,0 +1,151 @@
+"""Rules as objects: an id, a section, a stage, and the function that finds what breaks it.
+
+Owns `Rule`, `Fault`, `Finding` and the two ways of asking: the first fault raises, or all are
+gathered. Knows no format.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, Literal, TypeVar
+
+from tensorark.errors import Rejected, Where
+from tensorark.limits import DEFAULT, Limits
+
+Stage = Literal["frame", "syntax", "schema", "open", "content", "canonical"]
+STAGES: Final[tuple[Stage, ...]] = ("frame", "syntax", "schema", "open", "content", "canonical")
+
+D_contra = TypeVar("D_contra", contravariant=True)
+D = TypeVar("D")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One place where a document breaks a rule.
+
+    `where` is the place in the catalog, `offset` a byte offset in the file (left out where the
+    document can find it from `where`), `expected` and `found` the two sides of the disagreement.
+    """
+
+    where: Where
+    detail: str
+    expected: object = None
+    found: object = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[D_contra]):
+    """A requirement of a specification and the function that finds what breaks it."""
+
+    id: str
+    section: str
+    stage: Stage
+    check: Callable[[D_contra], Iterator[Fault]]
+
+    @property
+    def requirement(self) -> str:
+        """The requirement in our words: the first paragraph of the function's docstring."""
+        return (inspect.getdoc(self.check) or "").split("\n\n")[0].replace("\n", " ")
+
+    def __call__(self, doc: D_contra) -> Iterator[Fault]:
+        """Yield every fault of `doc` under this rule."""
+        return self.check(doc)
+
+    def rejection(self, fault: Fault, offset: int | None = None) -> Rejected:
+        """Turn a fault into the exception that names this rule."""
+        return Rejected(
+            fault.detail,
+            code=self.id,
+            section=self.section,
+            where=fault.where,
+            offset=fault.offset if fault.offset is not None else offset,
+            expected=fault.expected,
+            found=fault.found,
+        )
+
+
+def rule(
+    id_: str, *, section: str, stage: Stage
+) -> Callable[[Callable[[D], Iterator[Fault]]], Rule[D]]:
+    """Make a generator of faults the rule `id_`; its docstring is the requirement."""
+
+    def make(check: Callable[[D], Iterator[Fault]]) -> Rule[D]:
+        return Rule(id_, section, stage, check)
+
+    return make
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A fault together with the rule that it breaks: one line of a validation report."""
+
+    rule: str
+    section: str
+    stage: Stage
+    where: tuple[str | int, ...]
+    detail: str
+    offset: int | None = None
+    expected: object = None
+    found: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file is read: under which limits, and whether faults stop it or are gathered.
+
+    With `gathered` None the first fault of a stage raises. With a list, all faults of a stage are
+    appended to it before the first one raises, so a later stage never sees a broken document.
+    `structural` leaves the rules of layout profiles out.
+    """
+
+    limits: Limits = DEFAULT
+    gathered: list[Finding] | None = None
+    structural: bool = field(default=False, kw_only=True)
+
+    def require(
+        self,
+        rules: Sequence[Rule[D]],
+        doc: D,
+        offset_of: Callable[[Where], int | None] = lambda _where: None,
+    ) -> None:
+        """Judge `doc` by each of `rules`.
+
+        Raises:
+            Rejected: for the first fault found.
+        """
+        first: Rejected | None = None
+        for each in rules:
+            for fault in each(doc):
+                error = each.rejection(
+                    fault, None if fault.offset is not None else offset_of(fault.where)
+                )
+                if self.gathered is None:
+                    raise error
+                self.gathered.append(finding(each, error))
+                first = first or error
+        if first is not None:
+            raise first
+
+    def reject(self, broken: Rule[D], fault: Fault) -> Rejected:
+        """Return the exception for a fault that a parser met, recording it when gathering."""
+        error = broken.rejection(fault)
+        if self.gathered is not None:
+            self.gathered.append(finding(broken, error))
+        return error
+
+
+def finding(broken: Rule[D], error: Rejected) -> Finding:
+    """Describe `error`, raised for the rule `broken`, as a finding."""
+    return Finding(
+        rule=broken.id,
+        section=broken.section,
+        stage=broken.stage,
+        where=error.where,
+        detail=error.detail,
+        offset=error.offset,
+        expected=error.expected,
+        found=error.found,
+    )

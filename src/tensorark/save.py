@@ -1,0 +1,61 @@
+"""Saving arrays to a file: by suffix, deterministic, complete or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tensorark import carry
+from tensorark.convert import hold, target_format
+from tensorark.formats import safetensors
+from tensorark.io.publish import publish
+from tensorark.model import Part, Raw, Tensor
+from tensorark.writer import Writer, revalidate
+
+if TYPE_CHECKING:
+    from tensorark.api import PathLike
+
+
+def save_arrays(
+    arrays: Mapping[str, Any], path: PathLike, metadata: Mapping[str, object] | None = None
+) -> None:
+    """Save arrays, or anything numpy makes arrays of, to `path` in the format of its suffix.
+
+    Raises:
+        InvalidInput: when elements have no storage type, or a name or value cannot be stored.
+        Unsupported: when the format cannot hold a tensor.
+    """
+    if target_format(path) == "zt":
+        with Writer(path, attributes=metadata) as writer:
+            for name in sorted(arrays):
+                writer.add(name, arrays[name])
+    else:
+        _save_safetensors(arrays, path, metadata)
+
+
+def _save_safetensors(
+    arrays: Mapping[str, Any], path: PathLike, metadata: Mapping[str, object] | None
+) -> None:
+    import numpy as np
+
+    from tensorark.codecs.numbers import encode, ids_of, nbytes_of
+    from tensorark.model import Span
+
+    values = {name: np.asarray(array) for name, array in arrays.items()}
+    tensors = [
+        Tensor(
+            name,
+            array.shape,
+            "dense",
+            {"data": Part(Raw((Span(0, nbytes_of(array)),)), *ids_of(array.dtype))},
+        )
+        for name, array in values.items()
+    ]
+    hold(tensors)
+    plan = safetensors.plan(tensors, carry.to_text(metadata, ()))
+    with publish(path, overwrite=True) as sink:
+        sink.write(plan.header)
+        for name in plan.order:
+            for chunk in encode(values[name]):
+                sink.write(chunk)
+        revalidate(sink, canonical_form=False)

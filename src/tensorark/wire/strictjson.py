@@ -1,0 +1,266 @@
+"""Strict JSON (RFC 8259) over the standard library's scanner, so that large headers parse in C.
+
+Owns what that scanner lets pass: repeated members, NaN, numbers beyond a double, lone surrogates,
+byte order marks, unbounded depth. Whatever costs time, such as finding the place of a fault, runs
+only after a document was refused. Never knows what a document means.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NoReturn, cast
+
+from tensorark.errors import quoted
+from tensorark.wire.gcpause import paused
+from tensorark.wire.jsonplaces import (
+    CONSTANTS,
+    NUMBERS,
+    STRING,
+    after_space,
+    bytes_before,
+    first,
+    repetition,
+)
+
+Slug = Literal[
+    "bom", "utf8", "surrogate", "depth", "syntax", "trailing", "duplicate", "constant", "number"
+]
+
+DEPTH: Final = 64
+"""Containers that may be open at once, unless the format says otherwise."""
+
+
+class Malformed(Exception):
+    """The text is not strict JSON; `slug` says why and `offset` is a byte offset, where known.
+
+    `where` names the members on the way to the fault, outermost first.
+    """
+
+    def __init__(
+        self,
+        slug: Slug,
+        offset: int | None,
+        detail: str,
+        *,
+        where: Sequence[str] = (),
+        expected: str,
+        found: str,
+    ) -> None:
+        super().__init__(slug, offset, detail)
+        self.slug = slug
+        self.offset = offset
+        self.detail = detail
+        self.where = tuple(where)
+        self.expected = expected
+        self.found = found
+
+
+class Real(str):
+    """A number with a fraction or an exponent, in its original spelling."""
+
+    __slots__ = ()
+
+
+def parse(data: bytes | memoryview, *, depth: int = DEPTH, float_text: bool = False) -> object:
+    """Parse one JSON text.
+
+    Integers are exact `int`; ``1.0``, ``1e3`` and ``-0`` are `float`, or `Real` with `float_text`.
+
+    Raises:
+        Malformed: for anything but one strict JSON text.
+    """
+    raw = bytes(data)
+    if raw.startswith(b"\xef\xbb\xbf"):
+        raise Malformed(
+            "bom", 0, "the text begins with a byte order mark", expected="JSON", found="EF BB BF"
+        )
+    text = _decoded(raw)
+    _refuse_surrogate(raw)
+    _refuse_depth(raw, depth)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_unique,
+        parse_constant=_constant,
+        parse_float=Real if float_text else _finite,
+        # The scanner reads -0 as the integer 0; a call per number is only paid where it may occur.
+        parse_int=(_integer_text if float_text else _integer) if b"-0" in raw else None,
+    )
+    del raw
+    with paused():
+        return _scanned(text, decoder)
+
+
+# ------------------------------------------------------------------------------- before the scanner
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"byte 0x{raw[error.start]:02X}"
+        raise Malformed(
+            "utf8", error.start, "the text is not UTF-8", expected="UTF-8", found=found
+        ) from None
+
+
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+# Every escape is consumed from the left: an escaped backslash cannot pose as the start of one.
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+def _refuse_surrogate(raw: bytes) -> None:
+    """Refuse half of a surrogate pair: it has no UTF-8, so it could never be written back."""
+    if _SURROGATE.search(raw) is None:
+        return
+    for match in _ESCAPE.finditer(raw):
+        if match[1] is not None:
+            found = "\\" + match[1].decode("ascii")
+            detail = "a string holds half of a surrogate pair"
+            raise Malformed("surrogate", match.start(), detail, expected="a character", found=found)
+
+
+_STRINGS: Final = re.compile(STRING.encode(), re.DOTALL)
+_BRACKETS: Final = re.compile(STRING.encode() + rb"|[\[{]|[\]}]", re.DOTALL)
+_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_BUT_MARKS: Final = bytes(set(range(256)) - set(b'[]{}"\\'))
+
+
+def _refuse_depth(raw: bytes, limit: int) -> None:
+    """Refuse more than `limit` open containers, before the scanner recurses into them.
+
+    Nearly every text is cleared by a few passes in C: what is left of it without strings and
+    scalars is taken apart from the innermost brackets outwards, two levels a round.
+    """
+    marks = raw.translate(None, _BUT_MARKS).replace(b'""', b"")
+    if b'"' in marks or b"\\" in marks:  # a string holds a bracket, a quote or a backslash
+        marks = _STRINGS.sub(b"", raw).translate(None, _BUT_BRACKETS)
+    for _ in range(min(limit // 2, 4)):
+        marks = marks.replace(b"[]", b"").replace(b"{}", b"")
+        if not marks:
+            return
+    depth = 0
+    for match in _BRACKETS.finditer(raw):
+        mark = raw[match.start()]
+        if mark in b"[{":
+            depth += 1
+        elif mark in b"]}":
+            depth -= 1
+        if depth > limit:
+            raise Malformed(
+                "depth",
+                match.start(),
+                "containers are nested too deeply",
+                expected=f"at most {limit}",
+                found="more",
+            )
+
+
+# -------------------------------------------------------------------------------------- the scanner
+
+
+class _Refused(Exception):
+    """A hook of the scanner refuses a value: it knows what, but not where."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _Refused("duplicate")
+    return members
+
+
+def _constant(text: str) -> NoReturn:
+    raise _Refused("constant", text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise _Refused("number")
+    return value
+
+
+def _integer(text: str) -> int | float:
+    return -0.0 if text == "-0" else int(text)
+
+
+def _integer_text(text: str) -> int | Real:
+    return Real(text) if text == "-0" else int(text)
+
+
+def _scanned(text: str, decoder: json.JSONDecoder) -> object:
+    value: object
+    try:
+        value, end = decoder.raw_decode(text, after_space(text, 0))
+    except json.JSONDecodeError as error:
+        raise _syntax(text, error) from None
+    except RecursionError:
+        # The depth is bounded already: the caller stood near the interpreter's own limit.
+        raise Malformed(
+            "depth", None, "no stack left", expected="a shallower call", found="a deep one"
+        ) from None
+    except _Refused as refusal:
+        raise _refused(text, refusal.args[0]) from None
+    except ValueError:  # the interpreter's limit on the digits of an integer
+        raise _refused(text, "integer") from None
+    end = after_space(text, end)
+    if end != len(text):
+        extra = f"{len(text) - end} more characters"
+        raise Malformed(
+            "trailing", bytes_before(text, end), "text follows", expected="the end", found=extra
+        )
+    return value
+
+
+def _syntax(text: str, error: json.JSONDecodeError) -> Malformed:
+    word = "Expecting "
+    expected = error.msg.removeprefix(word) if error.msg.startswith(word) else "JSON"
+    detail = (
+        "not JSON" if expected != "JSON" else f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+    )
+    found = quoted(text[error.pos : error.pos + 1]) if error.pos < len(text) else "the end"
+    offset = bytes_before(text, min(error.pos, len(text)))
+    return Malformed("syntax", offset, detail, expected=expected, found=found)
+
+
+def _refused(text: str, slug: str) -> Malformed:
+    """Say where the value stands that a hook, or the interpreter, refused."""
+    if slug == "duplicate":
+        position, where = repetition(text)
+        detail = f"duplicate key {quoted(where[-1])}"
+        expected, found = "one member of a name", "another"
+    elif slug == "constant":
+        position, found = first(text, CONSTANTS, lambda _token: True)
+        where, detail, expected = (), "not a JSON number", "JSON"
+    else:
+        position, found = first(text, NUMBERS, _too_long if slug == "integer" else _infinite)
+        where, detail = (), "a number is out of range"
+        expected = "at most 4300 digits" if slug == "integer" else "a finite double"
+        if len(found) > 40:
+            found = f"{len(found)} characters"
+    return Malformed(
+        "number" if slug == "integer" else cast("Slug", slug),
+        bytes_before(text, position),
+        detail,
+        where=where,
+        expected=expected,
+        found=found,
+    )
+
+
+def _infinite(token: str) -> bool:
+    return not token.lstrip("-").isdecimal() and math.isinf(float(token))
+
+
+def _too_long(token: str) -> bool:
+    try:
+        int(token)
+    except ValueError:
+        return token.lstrip("-").isdecimal()
+    return False
