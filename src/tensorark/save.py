@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorark import carry
-from tensorark.convert import hold, target_format
+from tensorark.convert import target_of
+from tensorark.convert.safetensors import hold
 from tensorark.formats import safetensors
 from tensorark.io.publish import publish
 from tensorark.model import Part, Raw, Tensor
@@ -25,7 +26,7 @@ def save_arrays(
         InvalidInput: when elements have no storage type, or a name or value cannot be stored.
         Unsupported: when the format cannot hold a tensor.
     """
-    if target_format(path) == "zt":
+    if target_of(path).name == "zt":
         with Writer(path, attributes=metadata) as writer:
             for name in sorted(arrays):
                 writer.add(name, arrays[name])
