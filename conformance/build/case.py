@@ -1,0 +1,152 @@
+"""What a builder of a file outside `reject/` returns: its image, contents and expected answers.
+
+Owns the expected JSON. It is computed from the values a builder put in, never by reading a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import xxhash
+
+from .cbor import encode
+from .image import Image
+from .manifest import Map
+
+ACCEPT, REJECT, REFUSE = "accept", "reject", "refuse"
+
+Expect = Mapping[str, str]
+
+READABLE: Expect = {"open": ACCEPT, "decode": ACCEPT, "verify": ACCEPT, "canonical": REJECT}
+CANONICAL: Expect = {**READABLE, "canonical": ACCEPT}
+STRUCTURE: Expect = {"open": ACCEPT, "canonical": REJECT}
+"""For a file whose parts lie in shards that are not there."""
+NO_MODEL: Expect = {"open": ACCEPT}
+"""For a data shard, which nobody decodes alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A file that opens, or about which the specification is silent.
+
+    `expect` maps operations to outcomes, in the order they are run; `rule` is the one a rejection
+    names; `notes` go into the expected JSON beside the contents.
+    """
+
+    image: Image
+    section: str
+    expect: Expect
+    contents: Mapping[str, object] | None = None
+    rule: str | None = None
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+
+def contents(
+    manifest: Map, heap: Mapping[int, bytes], *, canonical: bool = False
+) -> dict[str, object]:
+    """Return the expected JSON of a manifest whose blobs were put at the offsets of `heap`."""
+    objects = _map(manifest["objects"])
+    return {
+        "attributes": jsonable(manifest.get("attributes")),
+        "tensors": {str(name): _tensor(_map(objects[name]), heap) for name in objects},
+        "content_digest": _content_digest(objects),
+        "canonical": canonical,
+    }
+
+
+DATA_SHARD_CONTENTS = {
+    "attributes": None,
+    "tensors": None,
+    "content_digest": None,
+    "canonical": False,
+}
+
+
+def readable(
+    section: str, manifest: Map, heap: Mapping[int, bytes], image: Image, expect: Expect = READABLE
+) -> Case:
+    """Return the case of an image with the given manifest and blobs."""
+    expected = contents(manifest, heap, canonical=expect.get("canonical") == ACCEPT)
+    return Case(image=image, section=section, expect=expect, contents=expected)
+
+
+def _map(value: object) -> Map:
+    if not isinstance(value, dict):
+        message = f"a map was expected, not {type(value).__name__}"
+        raise TypeError(message)
+    return value
+
+
+def _tensor(record: Map, heap: Mapping[int, bytes]) -> dict[str, object]:
+    parts = _map(record["parts"])
+    return {
+        "shape": record["shape"],
+        "layout": record["layout"],
+        "attributes": jsonable(record.get("attributes")),
+        "parts": {str(role): _part(_map(parts[role]), heap) for role in parts},
+    }
+
+
+def _part(record: Map, heap: Mapping[int, bytes]) -> dict[str, object]:
+    blob = record["blob"]
+    assert isinstance(blob, list)
+    offset, length = blob
+    decoded: bytes | None = None
+    if "encoding" not in record and "shard" not in record:
+        decoded = heap.get(offset, b"")[:length]
+        if len(decoded) != length:
+            message = f"no {length} bytes were put at {offset}"
+            raise ValueError(message)
+    return {
+        "dtype": record["dtype"],
+        "type": record.get("type"),
+        "digest": record.get("digest"),
+        "nbytes": record.get("decoded_length", length),
+        "sha256": None if decoded is None else hashlib.sha256(decoded).hexdigest(),
+    }
+
+
+def jsonable(value: object) -> object:
+    """Return an attribute value in JSON, as the README says for what JSON lacks."""
+    match value:
+        case float() if math.isnan(value):
+            return "NaN"
+        case float() if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        case bytes():
+            return {"hex": value.hex()}
+        case list():
+            return [jsonable(item) for item in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: jsonable(item) for key, item in value.items()}
+        case dict():
+            pairs = sorted(value.items(), key=lambda pair: encode(pair[0]))
+            return {"pairs": [[jsonable(key), jsonable(item)] for key, item in pairs]}
+    return value
+
+
+def _content_digest(objects: Map) -> dict[str, str] | None:
+    """Return the content digest of §6.4 in both algorithms, or None where a part has no digest."""
+    reduced: Map = {}
+    for name, record in objects.items():
+        fields = _map(record)
+        parts: Map = {}
+        for role, stored in _map(fields["parts"]).items():
+            kept = {
+                key: _map(stored)[key] for key in ("dtype", "type", "digest") if key in _map(stored)
+            }
+            if "digest" not in kept:
+                return None
+            parts[role] = kept
+        kept_fields = {
+            key: fields[key] for key in ("shape", "layout", "attributes") if key in fields
+        }
+        reduced[name] = kept_fields | {"parts": parts}
+    text = encode(["zt.content/1", reduced])
+    return {
+        "xxh3": f"xxh3:{xxhash.xxh3_64_hexdigest(text)}",
+        "sha256": f"sha256:{hashlib.sha256(text).hexdigest()}",
+    }
