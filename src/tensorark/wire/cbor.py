@@ -8,7 +8,7 @@ this is the code that a compiled build would compile.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -17,6 +17,7 @@ MAX_LEVEL: Final = 32
 
 _UINT, _NINT, _BYTES, _TEXT, _ARRAY, _MAP, _TAG = range(7)  # the major types
 _U64: Final = 1 << 64
+_RECOGNISED: Final = 2  # the level of the values in a map that is a member of the root
 
 
 class CborFault(Exception):
@@ -48,16 +49,22 @@ class Pairs:
     items: tuple[tuple[object, object], ...]
 
 
-def decode(data: bytes) -> object:
+Recognise = Callable[[bytes, int], tuple[object, int] | None]
+"""Given data and the position of a map, may return the map's value in a form of its own, and the
+position after it; it must only do so for bytes that `decode` would accept."""
+
+
+def decode(data: bytes, recognise: Recognise | None = None) -> object:
     """Decode the one item that `data` holds.
 
-    Maps whose keys are all text become dict, any other map `Pairs`, arrays list.
+    Maps whose keys are all text become dict, any other map `Pairs`, arrays list. `recognise` is
+    asked first about the maps two levels below the root.
 
     Raises:
         CborFault: for the first byte that breaks the profile.
     """
     try:
-        value, end = _item(data, 0, 0)
+        value, end = _item(data, 0, 0, recognise)
     except IndexError:
         _truncated(len(data), "an item")
     if end != len(data):
@@ -65,7 +72,9 @@ def decode(data: bytes) -> object:
     return value
 
 
-def _item(data: bytes, pos: int, level: int) -> tuple[object, int]:
+def _item(
+    data: bytes, pos: int, level: int, recognise: Recognise | None = None
+) -> tuple[object, int]:
     if level > MAX_LEVEL:
         _too_deep(pos)
     head = data[pos]
@@ -83,7 +92,7 @@ def _item(data: bytes, pos: int, level: int) -> tuple[object, int]:
     if major == _ARRAY:
         return _array(data, pos, argument, level + 1)
     if major == _MAP:
-        return _map(data, pos, argument, level + 1)
+        return _map(data, pos, argument, level + 1, recognise)
     if major == _BYTES:
         end = pos + argument
         if end > len(data):
@@ -133,7 +142,9 @@ def _array(data: bytes, pos: int, count: int, level: int) -> tuple[list[object],
     return values, pos
 
 
-def _map(data: bytes, pos: int, count: int, level: int) -> tuple[object, int]:
+def _map(
+    data: bytes, pos: int, count: int, level: int, recognise: Recognise | None
+) -> tuple[object, int]:
     if 2 * count > len(data) - pos:
         _truncated(pos, f"a map of {count} entries")
     if level > MAX_LEVEL and count:
@@ -157,8 +168,13 @@ def _map(data: bytes, pos: int, count: int, level: int) -> tuple[object, int]:
         head = data[pos]
         if 0x60 <= head < 0x78:
             members[key], pos = _text(data, pos + 1, head & 0x1F)
-        else:
-            members[key], pos = _item(data, pos, level)
+            continue
+        if level == _RECOGNISED and recognise is not None:
+            known = recognise(data, pos)
+            if known is not None:
+                members[key], pos = known
+                continue
+        members[key], pos = _item(data, pos, level, recognise)
     return members, pos
 
 

@@ -38,7 +38,7 @@ def first(text: str, pattern: re.Pattern[str], test: Callable[[str], bool]) -> t
     for match in pattern.finditer(text):
         if match[1] is not None and test(match[1]):
             return match.start(), match[1]
-    return 0, ""
+    raise AssertionError("the scanner met such a token")
 
 
 def repetition(text: str) -> tuple[int, tuple[str, ...]]:

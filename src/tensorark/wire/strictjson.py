@@ -34,7 +34,7 @@ DEPTH: Final = 64
 
 
 class Malformed(Exception):
-    """The text is not strict JSON; `slug` says why and `offset` is a byte offset, where known.
+    """The text is not strict JSON; `slug` says why and `offset` is the byte where it shows.
 
     `where` names the members on the way to the fault, outermost first.
     """
@@ -42,7 +42,7 @@ class Malformed(Exception):
     def __init__(
         self,
         slug: Slug,
-        offset: int | None,
+        offset: int,
         detail: str,
         *,
         where: Sequence[str] = (),
@@ -203,7 +203,7 @@ def _scanned(text: str, decoder: json.JSONDecoder) -> object:
     except RecursionError:
         # The depth is bounded already: the caller stood near the interpreter's own limit.
         raise Malformed(
-            "depth", None, "no stack left", expected="a shallower call", found="a deep one"
+            "depth", 0, "no stack left", expected="a shallower call", found="a deep one"
         ) from None
     except _Refused as refusal:
         raise _refused(text, refusal.args[0]) from None

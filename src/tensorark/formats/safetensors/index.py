@@ -121,11 +121,9 @@ def shard_unlisted(doc: ShardSet) -> Iterator[Fault]:
             if place(name) != label:
                 other = place(name)
                 found = "nothing" if other is None else quoted(other)
-                detail = (
-                    f"shard {quoted(label)} holds {quoted(name)}, which the index does not list"
-                )
-                if other is not None:
-                    detail += " there"
+                verb = "list" if other is None else "place there"
+                held = f"shard {quoted(label)} holds {quoted(name)}"
+                detail = f"{held}, which the index does not {verb}"
                 yield Fault((label, name), detail, quoted(label), found)
 
 

@@ -34,18 +34,24 @@ def plan_shards(
         furthest = max(max_bytes - tensor.nbytes, 0)
         needed = len(entry(tensor, furthest).encode("utf-8")) + len(",") + tensor.nbytes
         if fixed + needed > max_bytes:
-            raise InvalidInput(
-                f"{quoted(tensor.name)} does not fit into one shard",
-                where=(tensor.name,),
-                expected=f"a limit of at least {fixed + needed} bytes",
-                found=max_bytes,
-            )
-        if used + needed > max_bytes:
+            _refuse_alone(tensor, max_bytes, metadata)
+        if shards[-1] and used + needed > max_bytes:
             shards.append([])
             used = fixed
         shards[-1].append(tensor)
         used += needed
     return tuple(map(tuple, shards))
+
+
+def _refuse_alone(tensor: Tensor, max_bytes: int, metadata: Mapping[str, str] | None) -> None:
+    size = plan((tensor,), metadata).size
+    if size > max_bytes:
+        raise InvalidInput(
+            f"{quoted(tensor.name)} does not fit into one shard",
+            where=(tensor.name,),
+            expected=f"a limit of at least {size} bytes",
+            found=max_bytes,
+        )
 
 
 def shard_names(stem: str, count: int) -> tuple[str, ...]:

@@ -107,8 +107,7 @@ def parse_json(data: memoryview, reading: Reading, *, start: int, named: bool) -
         return parse(data, depth=DEPTH)
     except Malformed as error:
         bad = error
-    if bad.offset is not None:
-        bad.offset += start
+    bad.offset += start
     tensor = named and len(bad.where) == 1 and bad.where[0] != METADATA
     reading.require(_NAME_RULES if tensor else JSON_RULES, bad)
     raise AssertionError(f"no rule for {bad.slug}")
