@@ -18,6 +18,7 @@ from tensorark.errors import Error, InvalidInput, NotFound, ReadFailed, Rejected
 from tensorark.formats.format import Format
 from tensorark.identify import HEAD, TAIL, identify
 from tensorark.io.local import Access, LocalSource
+from tensorark.io.shards import Shards
 from tensorark.io.sibling import sibling
 from tensorark.limits import DEFAULT, Limits
 from tensorark.model import Catalog, Encoded, Part, Span
@@ -33,6 +34,7 @@ CHUNK: Final = 8 << 20
 """Bytes that are read at a time when payload is only passed on."""
 
 _INDEX_SUFFIX: Final = ".index.json"
+_SHARD_CODES: Final = frozenset({"missing-shard", "wrong-shard", "unsafe-link"})
 
 
 class File(Mapping[str, TensorView]):
@@ -54,12 +56,13 @@ class File(Mapping[str, TensorView]):
         io: Access,
         structural: bool,
         limits: Limits,
+        store: PathLike | None = None,
     ) -> None:
         self.path = path
         self.format = format_
         self.catalog = catalog
         self._source = source
-        self._options = (io, structural, limits)
+        self._options = (io, structural, limits, store)
 
     def __repr__(self) -> str:
         return f"<File {self.path!r} {self.format.name}, {len(self)} tensors>"
@@ -114,6 +117,36 @@ class File(Mapping[str, TensorView]):
         """The source that payload is read from."""
         return self._source
 
+    def missing(self) -> dict[str, tuple[str, ...]]:
+        """Return the shards that are not there, or are not what the file says, and their tensors.
+
+        Looks for every shard, as a first use of each would; empty when all are there.
+        """
+        gone = [label for label in self.catalog.files if not self._has(label)]
+        if not gone:
+            return {}
+        held: dict[str, list[str]] = {label: [] for label in gone}
+        for name, tensor in self.catalog.tensors.items():
+            spans = [span for part in tensor.parts.values() for span in part.blob.spans]
+            for label in dict.fromkeys(span.file for span in spans):
+                if label in held:
+                    held[label].append(name)
+        return {label: tuple(names) for label, names in held.items()}
+
+    def paths(self) -> list[Path]:
+        """Return the files of this model: the opened one, then its shards as far as they exist."""
+        found = (label for label in self.catalog.files if self._has(label))
+        return [self._source.path_of(), *map(self._source.path_of, found)]
+
+    def _has(self, label: str) -> bool:
+        try:
+            self._source.size(label)
+        except ReadFailed as error:
+            if error.code in _SHARD_CODES:
+                return False
+            raise
+        return True
+
     @property
     def is_mapped(self) -> bool:
         """Whether payload is a view of a mapping."""
@@ -133,7 +166,7 @@ class File(Mapping[str, TensorView]):
         """
         if isinstance(part.blob, Encoded):
             raise unknown_encoding(part.blob.encoding, where).located(self.path)
-        pieces = self._source.read(part.blob.spans)
+        pieces = self._read(part.blob.spans, where)
         return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def chunks(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
@@ -148,7 +181,15 @@ class File(Mapping[str, TensorView]):
         for span in part.blob.spans:
             for start in range(0, span.length, CHUNK):
                 piece = Span(span.offset + start, min(CHUNK, span.length - start), span.file)
-                yield from self._source.read([piece])
+                yield from self._read([piece], where)
+
+    def _read(self, spans: Sequence[Span], where: tuple[str | int, ...]) -> list[memoryview]:
+        try:
+            return self._source.read(spans)
+        except ReadFailed as error:
+            if where and error.code in _SHARD_CODES:  # the message names the shard
+                error.where = where
+            raise
 
     def private(self, part: Part) -> memoryview | None:
         """Return the bytes of a raw part for writing, changes staying in this process; or None."""
@@ -162,18 +203,22 @@ def open(  # noqa: A001 - the verb users know
     io: Access = "auto",
     structural: bool = False,
     limits: Limits = DEFAULT,
+    store: PathLike | None = None,
 ) -> File:
     """Open a tensor file, the index of a shard set, or a folder that holds one of either.
 
     `io` is ``mmap``, ``pread`` or ``auto`` (mapping on local disks). `structural` leaves the rules
     of layout profiles out, for files whose profiles are broken. No payload byte is read.
 
+    The shards of a `.zt` are looked for when they are first used: beside it, by name and by
+    content, and in `store`, a folder of files named ``<algorithm>/<hex>`` by their digests.
+
     Raises:
         Rejected: when the file breaks a rule of its format, or is no tensor file.
         Unsupported: when it is of a format that is not read.
         ReadFailed: when it, or one of its shards, is missing or cannot be read.
     """
-    return _open(path, io, Reading(limits, structural=structural))
+    return _open(path, io, Reading(limits, structural=structural), store)
 
 
 def validate(path: PathLike, *, limits: Limits = DEFAULT, canonical: bool = False) -> list[Finding]:
@@ -192,11 +237,13 @@ def validate(path: PathLike, *, limits: Limits = DEFAULT, canonical: bool = Fals
         with _open(path, "pread", reading) as file:
             if canonical:
                 from tensorark.formats.zt.canonical import judge
+                from tensorark.formats.zt.frame import RawFrame
                 from tensorark.formats.zt.manifest import Manifest
 
-                if not isinstance(file.catalog.native, Manifest):
+                native = file.catalog.native
+                if not isinstance(native, Manifest | RawFrame):
                     raise InvalidInput("canonical form is a matter of `.zt`", code="not-zt")
-                drive(judge(file.catalog.native, reading), file.source)
+                drive(judge(native, reading), file.source)
     except Rejected as error:
         if not gathered:
             gathered.append(_unlisted(error))
@@ -217,7 +264,7 @@ def _unlisted(error: Rejected) -> Finding:
     )
 
 
-def _open(path: PathLike, io: Access, reading: Reading) -> File:
+def _open(path: PathLike, io: Access, reading: Reading, store: PathLike | None = None) -> File:
     name = os.fspath(path)
     if Path(name).is_dir():
         name = entry_of(name)
@@ -228,21 +275,47 @@ def _open(path: PathLike, io: Access, reading: Reading) -> File:
         head, tail = source.read(ends)
         format_ = identify(bytes(head), bytes(tail), size, name)
         catalog = drive(format_.read(source.size, reading), source)
+        source = _resolving(source, catalog, store)
     except BaseException as error:
         source.close()
         if isinstance(error, Error):
             error.located(name)
         raise
     structural, limits = reading.structural, reading.limits
-    return File(name, source, format_, catalog, io=io, structural=structural, limits=limits)
+    return File(
+        name, source, format_, catalog, io=io, structural=structural, limits=limits, store=store
+    )
 
 
-def _reopen(path: str, io: Access, structural: bool, limits: Limits) -> File:  # noqa: FBT001
-    return _open(path, io, Reading(limits, structural=structural))
+def _reopen(
+    path: str,
+    io: Access,
+    structural: bool,  # noqa: FBT001
+    limits: Limits,
+    store: PathLike | None,
+) -> File:
+    return _open(path, io, Reading(limits, structural=structural), store)
+
+
+def _resolving(source: LocalSource, catalog: Catalog, store: PathLike | None) -> LocalSource:
+    """Return a source that finds the shards which the catalog of a `.zt` declares."""
+    from tensorark.formats.zt.frame import shard_fault
+    from tensorark.formats.zt.manifest import Manifest
+
+    if not isinstance(catalog.native, Manifest) or not catalog.native.shards:
+        return source
+    return source.resolving(
+        Shards(
+            root=source.path.absolute(),
+            expected=catalog.native.shards,
+            judge=shard_fault,
+            store=None if store is None else Path(store).absolute(),
+        )
+    )
 
 
 class _Siblings:
-    """Finds the shards of one file in its own folder; picklable."""
+    """Finds the files that one file names in its own folder; picklable."""
 
     __slots__ = ("_path",)
 
@@ -250,11 +323,8 @@ class _Siblings:
         self._path = Path(path)
 
     def __call__(self, label: str) -> Path:
-        """Return the path of the shard `label`: a file name, or the name of a `.zt` shard."""
-        name = label
-        if self._path.suffix == ".zt":
-            name = f"{self._path.stem}-{label}.zt"  # positional convention, `.zt` Appendix B
-        return sibling(self._path.parent, name)
+        """Return the path of the file that is called `label`."""
+        return sibling(self._path.parent, label)
 
 
 def entry_of(folder: PathLike) -> str:

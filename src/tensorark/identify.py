@@ -36,11 +36,13 @@ def identify(head: bytes, tail: bytes, size: int, name: str = "") -> Format:
         if format_.sniff(head[:64], tail[-64:], size):
             return format_
     for stranger in _STRANGERS:
-        if stranger.matches(head):
+        if head and stranger.matches(head):
             raise stranger.error(head, size, name)
     for format_ in FORMATS:
         if name.endswith(format_.suffixes):
             return format_  # its rules say what is wrong with a file of this name
+    if not head:
+        raise Rejected("the file is empty", code="file.empty", found="0 bytes")
     raise Rejected(
         "the file is of no format that we know",
         code="file.unknown",
@@ -95,7 +97,6 @@ def _zip(*marks: bytes) -> Callable[[bytes], bool]:
 
 _LEGACY_TORCH: Final = bytes.fromhex("8a0a6cfc9c46f9206aa85019")
 _STRANGERS: Final = (
-    _Stranger("file.empty", "an empty file", lambda head: not head, "the download did not happen"),
     _Stranger(
         "file.zeros",
         "a file of zeros: a download or a copy that was not finished",

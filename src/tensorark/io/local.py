@@ -73,6 +73,22 @@ class LocalSource:
         """Let go of the files; a mapping goes with its last view. Closing twice is allowed."""
         self._files = None
 
+    def resolving(self, resolve: Resolve) -> LocalSource:
+        """Return a source of the same open files that finds shards by `resolve`."""
+        again = object.__new__(LocalSource)
+        again.path, again._absolute = self.path, self._absolute
+        again._io, again._resolve = self._io, resolve
+        again._files = dict(self._open_files())
+        return again
+
+    def path_of(self, file: str | None = None) -> Path:
+        """Return where the file, or the shard labelled `file`, lies.
+
+        Raises:
+            ReadFailed: when the shard is missing (code ``missing-shard``).
+        """
+        return Path(self._file(file).path)
+
     def size(self, file: str | None = None) -> int:
         """Return the size in bytes that the file, or the shard labelled `file`, had when opened.
 
@@ -88,6 +104,7 @@ class LocalSource:
             ReadFailed: when a file ends too early (code ``short-read``), was changed since it was
                 opened (``changed``), or a shard is missing (``missing-shard``).
         """
+        self._open_files()
         files = {label: self._file(label) for label in {span.file for span in spans}}
         for opened in files.values():
             opened.recheck()

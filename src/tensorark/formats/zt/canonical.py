@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tensorark.formats.zt.frame import CANONICAL_ALIGN, MAGIC
+from tensorark.formats.zt.frame import CANONICAL_ALIGN, MAGIC, RawFrame
 from tensorark.formats.zt.manifest import Manifest, Tensors
 from tensorark.formats.zt.write import align_up, encode_manifest
 from tensorark.model import Span
@@ -36,15 +36,21 @@ class Layout:
     twins: Sequence[tuple[int, int]] = ()
 
 
-def judge(manifest: Manifest, reading: Reading) -> Steps[None]:
+def judge(native: Manifest | RawFrame, reading: Reading) -> Steps[None]:
     """Check every rule of canonical form, reading padding and blobs that may be equal.
+
+    `native` is what `read` leaves in a catalog: a frame is that of a data shard.
 
     Raises:
         Rejected: for the first broken rule, unless `reading` gathers.
     """
-    dirty = yield from _dirty_padding(manifest)
-    twins = yield from _twins(manifest)
-    reading.require(CANONICAL_RULES, Layout(manifest, dirty, twins), manifest.offset_of)
+    if isinstance(native, RawFrame):
+        detail = "a data shard holds no manifest, so nothing refers to its blobs"
+        fault = Fault((), detail, "one manifest", "none", native.data_end)
+        raise reading.reject(canonical_blobs, fault)
+    dirty = yield from _dirty_padding(native)
+    twins = yield from _twins(native)
+    reading.require(CANONICAL_RULES, Layout(native, dirty, twins), native.offset_of)
 
 
 def _in_canonical_order(doc: Manifest) -> list[int]:
@@ -60,11 +66,14 @@ def _local_blobs(doc: Manifest) -> list[tuple[int, int]]:
 
 
 def _gaps(doc: Manifest) -> Iterator[tuple[int, int]]:
-    """Yield the ranges [start, end) that belong to no blob, from the magic to the manifest."""
+    """Yield the padding, as [start, end), of the magic and of each blob up to the next place.
+
+    What lies beyond the next multiple of 64 KiB is no padding but a blob that nothing refers to.
+    """
     reached = len(MAGIC)
     for offset, length in [*_local_blobs(doc), (doc.frame.manifest_offset, 0)]:
         if offset > reached:
-            yield reached, offset
+            yield reached, min(offset, align_up(reached, CANONICAL_ALIGN))
         reached = max(reached, offset + length)
 
 

@@ -70,7 +70,8 @@ def encode_footer(manifest_offset: int, manifest_length: int, manifest_hash: int
 def file_size(size: int) -> Iterator[Fault]:
     """A file has at least 48 bytes."""
     if size < MIN_SIZE:
-        yield Fault((), "the file is too small", f"at least {MIN_SIZE} bytes", size, 0)
+        detail = "the file is too small" if size else "the file is empty"
+        yield Fault((), detail, f"at least {MIN_SIZE} bytes", size, 0)
 
 
 @rule("zt.header-magic", section="2.2", stage="frame")
@@ -163,6 +164,19 @@ FRAME_RULES: Final = (
     manifest_align,
     manifest_bounds,
 )
+
+
+def shard_fault(head: bytes, tail: bytes) -> str | None:
+    """Say why a file with these first and last bytes cannot be a shard; None when it can (§7.3).
+
+    A shard is a heap of blobs to the file that names it: what its manifest says is not looked at.
+    """
+    if not head.startswith(MAGIC):
+        return "it does not begin with the magic"
+    if not tail.endswith(MAGIC):
+        return "it does not end with the magic"
+    _, _, _, found, _, _ = FOOTER.unpack(tail[-FOOTER_SIZE:])
+    return None if found == VERSION else f"it is of version {found}, not {VERSION}"
 
 
 def aligned(offset: int) -> bool:

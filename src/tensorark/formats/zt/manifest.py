@@ -14,7 +14,8 @@ from typing import Final, cast
 
 from tensorark.errors import Where
 from tensorark.formats.zt.frame import RawFrame
-from tensorark.model import Blob, Encoded, Part, Raw, Span, Tensor
+from tensorark.formats.zt.plain import PlainObject
+from tensorark.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.wire.cbor import Pairs, locate
 
 MISSING: Final = object()
@@ -26,12 +27,15 @@ class RawManifest:
     """What a manifest claims, unjudged.
 
     The first columns run over the entries of `objects` that are maps, the others over their parts
-    that are maps; `owners` gives the object of a part.
+    that are maps; `owners` gives the object of a part. `text_names` are the names of §3.5 that are
+    text, once each; `has_odd_keys` says whether any is not.
     """
 
     frame: RawFrame
     text: bytes
     root: object
+    text_names: set[str] = field(default_factory=set)
+    has_odd_keys: bool = False
     attributes: object = MISSING
     shards: object = MISSING
     objects: object = MISSING
@@ -70,39 +74,77 @@ class RawManifest:
 
 def parse_manifest(text: bytes, root: object, frame: RawFrame) -> RawManifest:
     """Lay the decoded manifest `root` out in columns. Total: nonsense stays in place."""
-    raw = RawManifest(frame=frame, text=text, root=root)
+    raw = RawManifest(frame=frame, text=text, root=root, text_names={"data"})
     members = members_of(root)
     raw.attributes = members.get("attributes", MISSING)
     raw.shards = members.get("shards", MISSING)
     raw.objects = members.get("objects", MISSING)
-    objects = [(name, each) for name, each in entries_of(raw.objects) if is_map(each)]
-    raw.names = [name for name, _ in objects]
-    fields = [members_of(each) for _, each in objects]
-    raw.shapes = [each.get("shape", MISSING) for each in fields]
-    raw.layouts = [each.get("layout", MISSING) for each in fields]
-    raw.object_attributes = [each.get("attributes", MISSING) for each in fields]
-    raw.parts = [each.get("parts", MISSING) for each in fields]
-    parts = [
-        (owner, role, members_of(each))
-        for owner, roles in enumerate(raw.parts)
-        for role, each in entries_of(roles)
-        if is_map(each)
-    ]
-    raw.owners = [owner for owner, _, _ in parts]
-    raw.roles = [role for _, role, _ in parts]
-    raw.dtypes = [each.get("dtype", MISSING) for _, _, each in parts]
-    raw.types = [each.get("type", MISSING) for _, _, each in parts]
-    raw.blobs = [each.get("blob", MISSING) for _, _, each in parts]
-    raw.part_shards = [each.get("shard", MISSING) for _, _, each in parts]
-    raw.encodings = [each.get("encoding", MISSING) for _, _, each in parts]
-    raw.decoded_lengths = [each.get("decoded_length", MISSING) for _, _, each in parts]
-    raw.digests = [each.get("digest", MISSING) for _, _, each in parts]
+    for name, each in entries_of(raw.objects):
+        if isinstance(each, PlainObject):
+            _add_plain(raw, name, each)
+        elif is_map(each):
+            _add_object(raw, name, members_of(each))
+    _collect_names(raw)
     return raw
+
+
+_PLAIN_PARTS: Final[dict[str, object]] = {"data": {}}
+
+
+def _add_plain(raw: RawManifest, name: object, each: PlainObject) -> None:
+    raw.owners.append(len(raw.names))
+    raw.names.append(name)
+    raw.shapes.append(each.shape)
+    raw.layouts.append("dense")
+    raw.object_attributes.append(MISSING)
+    raw.parts.append(_PLAIN_PARTS)
+    raw.roles.append("data")
+    raw.dtypes.append(each.dtype)
+    raw.types.append(MISSING if each.type is None else each.type)
+    raw.blobs.append(each.blob)
+    raw.part_shards.append(MISSING)
+    raw.encodings.append(MISSING)
+    raw.decoded_lengths.append(MISSING)
+    raw.digests.append(MISSING if each.digest is None else each.digest)
+
+
+def _add_object(raw: RawManifest, name: object, each: dict[str, object]) -> None:
+    owner = len(raw.names)
+    parts = each.get("parts", MISSING)
+    raw.names.append(name)
+    raw.shapes.append(each.get("shape", MISSING))
+    raw.layouts.append(each.get("layout", MISSING))
+    raw.object_attributes.append(each.get("attributes", MISSING))
+    raw.parts.append(parts)
+    for role, value in entries_of(parts):
+        if not is_map(value):
+            continue
+        part = members_of(value)
+        raw.owners.append(owner)
+        raw.roles.append(role)
+        raw.dtypes.append(part.get("dtype", MISSING))
+        raw.types.append(part.get("type", MISSING))
+        raw.blobs.append(part.get("blob", MISSING))
+        raw.part_shards.append(part.get("shard", MISSING))
+        raw.encodings.append(part.get("encoding", MISSING))
+        raw.decoded_lengths.append(part.get("decoded_length", MISSING))
+        raw.digests.append(part.get("digest", MISSING))
+
+
+def _collect_names(raw: RawManifest) -> None:
+    for each in (raw.objects, *raw.parts, raw.attributes, *raw.object_attributes):
+        if each is MISSING or each is _PLAIN_PARTS:
+            continue
+        if isinstance(each, dict):
+            raw.text_names.update(each)
+        elif isinstance(each, Pairs):
+            raw.text_names.update(members_of(each))
+            raw.has_odd_keys = True
 
 
 def is_map(value: object) -> bool:
     """Tell whether a decoded value is a map."""
-    return isinstance(value, dict | Pairs)
+    return isinstance(value, dict | PlainObject | Pairs)
 
 
 def entries_of(value: object) -> list[tuple[object, object]]:
@@ -124,14 +166,6 @@ def key_text(key: object) -> str:
     return key if isinstance(key, str) else repr(key)
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """An entry of the shard table (§7.1): exact file size in bytes and whole-file digest."""
-
-    size: int
-    digest: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A manifest whose schema holds (§3.2–3.4), as columns.
@@ -141,7 +175,6 @@ class Manifest:
 
     frame: RawFrame
     text: bytes
-    root: Mapping[str, object]
     attributes: Mapping[str, object] | None
     shards: Mapping[str, Shard]
     names: list[str]
@@ -195,7 +228,6 @@ def build_manifest(raw: RawManifest) -> Manifest:
     return Manifest(
         frame=raw.frame,
         text=raw.text,
-        root=members_of(raw.root),
         attributes=cast("dict[str, object] | None", _optional([raw.attributes])[0]),
         shards={
             cast("str", name): Shard(

@@ -18,6 +18,7 @@ from tensorark.formats.zt.frame import (
 )
 from tensorark.formats.zt.layouts import LAYOUT_RULES
 from tensorark.formats.zt.manifest import Manifest, Tensors, build_manifest, parse_manifest
+from tensorark.formats.zt.plain import recognise
 from tensorark.model import Catalog, Span
 from tensorark.rules import Fault, Reading
 from tensorark.steps import Steps
@@ -55,7 +56,7 @@ def judge_manifest(text: bytes, frame: RawFrame, reading: Reading) -> Manifest:
     reading.require((rules.manifest_hash,), hashes)
     with paused():
         try:
-            root = decode(text)
+            root = decode(text, recognise)
         except CborFault as fault:
             broken = rules.BY_ID["zt." + fault.slug]
             (where,) = broken(fault)

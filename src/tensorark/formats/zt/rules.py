@@ -130,9 +130,14 @@ def _names(doc: RawManifest) -> Iterator[tuple[tuple[str | int, ...], object]]:
             yield (*where, key_text(key)), key
 
 
+# Each rule of names asks about the set of all names first: places are only made for faults.
+
+
 @rule("zt.name-text", section="3.5", stage="schema")
 def name_text(doc: RawManifest) -> Iterator[Fault]:
     """Object names, part names and attribute keys are text."""
+    if not doc.has_odd_keys:
+        return
     for where, name in _names(doc):
         if type(name) is not str:
             yield Fault(where, "a name is not text", "text", kind(name))
@@ -141,6 +146,8 @@ def name_text(doc: RawManifest) -> Iterator[Fault]:
 @rule("zt.name-empty", section="3.5", stage="schema")
 def name_empty(doc: RawManifest) -> Iterator[Fault]:
     """Object names, part names and attribute keys are not empty."""
+    if "" not in doc.text_names:
+        return
     for where, name in _names(doc):
         if name == "":
             yield Fault(where, "a name is empty", "at least one byte", 0)
@@ -149,8 +156,10 @@ def name_empty(doc: RawManifest) -> Iterator[Fault]:
 @rule("zt.name-length", section="3.5", stage="schema")
 def name_length(doc: RawManifest) -> Iterator[Fault]:
     """Object names, part names and attribute keys have at most 1024 bytes."""
+    if max(map(len, doc.text_names), default=0) <= MAX_NAME // 4:
+        return
     for where, name in _names(doc):
-        if type(name) is str and len(name) > MAX_NAME // 4 and len(name.encode()) > MAX_NAME:
+        if type(name) is str and len(name.encode()) > MAX_NAME:
             found = len(name.encode())
             yield Fault(where, "a name is too long", f"at most {MAX_NAME} bytes", found)
 
@@ -158,6 +167,8 @@ def name_length(doc: RawManifest) -> Iterator[Fault]:
 @rule("zt.name-nul", section="3.5", stage="schema")
 def name_nul(doc: RawManifest) -> Iterator[Fault]:
     """Object names, part names and attribute keys hold no U+0000."""
+    if not any("\0" in name for name in doc.text_names):
+        return
     for where, name in _names(doc):
         if type(name) is str and "\0" in name:
             yield Fault(where, "a name holds U+0000")
@@ -482,24 +493,27 @@ REFERENCE_RULES: Final[tuple[Rule[Manifest], ...]] = (
 @rule("zt.blob-overlap", section="2.4", stage="open")
 def blob_overlap(doc: Manifest) -> Iterator[Fault]:
     """Two references into one file are identical or disjoint; the manifest counts as one."""
-    groups: dict[str | None, set[tuple[int, int]]] = {
-        None: {(doc.frame.manifest_offset, doc.frame.manifest_length)}
+    groups: dict[str | None, list[tuple[int, int]]] = {
+        None: [(doc.frame.manifest_offset, doc.frame.manifest_length)]
     }
-    groups.update((name, set()) for name in doc.shards)
-    for file, offset, length in zip(doc.part_shards, doc.offsets, doc.lengths, strict=True):
-        if length:
-            groups[file].add((offset, length))
+    if doc.shards:
+        groups.update((name, []) for name in doc.shards)
+        for file, *blob in zip(doc.part_shards, doc.offsets, doc.lengths, strict=True):
+            groups[file].append((blob[0], blob[1]))
+    else:
+        groups[None] += zip(doc.offsets, doc.lengths, strict=True)
     for file, blobs in groups.items():
         reached = 0
-        for offset, length in sorted(blobs):
-            if offset < reached:
+        for offset, length in sorted(set(blobs)):
+            if offset < reached and length:
                 yield Fault(
                     _user_of(doc, file, offset, length),
                     "two blobs overlap in part",
                     f"an offset of at least {reached}",
                     offset,
                 )
-            reached = max(reached, offset + length)
+            if length:
+                reached = max(reached, offset + length)
 
 
 def _user_of(doc: Manifest, file: str | None, offset: int, length: int) -> tuple[str | int, ...]:

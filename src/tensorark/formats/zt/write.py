@@ -12,8 +12,7 @@ import xxhash
 
 from tensorark.errors import InvalidInput
 from tensorark.formats.zt.frame import ALIGN, encode_footer
-from tensorark.formats.zt.manifest import Shard
-from tensorark.model import Encoded, Part, Tensor
+from tensorark.model import Encoded, Part, Shard, Tensor
 from tensorark.wire.cbor import (
     Unencodable,
     encode,
