@@ -100,6 +100,17 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Shard:
+    """What a file says of another one that it needs: exact size in bytes and whole-file digest.
+
+    `digest` is ``<algorithm>:<hex>``.
+    """
+
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
     """Everything a file holds, found without reading payload.
 
