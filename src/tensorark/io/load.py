@@ -15,7 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from tensorark.errors import InvalidInput, LimitExceeded
 from tensorark.io.delivery import Delivery, OnBlock
-from tensorark.io.memory import allocate
+from tensorark.io.memory import allocate, installed
 from tensorark.io.plan import BLOCK, GAP, SCRAP, Plan, Read, plan
 from tensorark.io.source import within
 from tensorark.model import Span
@@ -87,7 +87,7 @@ def _check(source: Source, spans: Sequence[Span]) -> None:
     for span in spans:
         within(span, sizes[span.file])
         total += span.length
-    memory = _memory()
+    memory = installed()
     if total > sum(sizes.values()) and memory is not None and total > memory:
         raise LimitExceeded(
             "many tensors share the same bytes and do not fit into memory as separate copies",
@@ -95,13 +95,6 @@ def _check(source: Source, spans: Sequence[Span]) -> None:
             expected=memory,
             found=total,
         )
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def _count(threads: int | None, total: int) -> int:

@@ -1,12 +1,13 @@
 """Fresh memory in large pages: the destination of loads and the staging area of writers.
 
-Owns nothing but the allocation. Must never be asked for a size that was not checked against a real
-file first.
+Owns the allocation, and the question how much memory there is. Must never be asked for a size that
+was not checked against a real file first.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 from contextlib import suppress
 from typing import Final
 
@@ -35,3 +36,11 @@ def allocate(nbytes: int) -> memoryview:
         with suppress(OSError):  # a kernel built without large pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(memory)
+
+
+def installed() -> int | None:
+    """Return the bytes of memory that this machine has, or None where nothing tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None

@@ -48,6 +48,19 @@ def sibling(directory: str | os.PathLike[str], name: str) -> Path:
     return path
 
 
+def descendant(directory: str | os.PathLike[str], name: str) -> Path:
+    """Return the path of the file `name` below `directory`, step by step as `sibling` does.
+
+    Raises:
+        Rejected: when a step of `name` is no plain file name (code ``unsafe-name``).
+        ReadFailed: when a link leads out of its folder (code ``unsafe-link``).
+    """
+    path = Path(directory)
+    for step in name.split("/"):
+        path = sibling(path, step)
+    return path
+
+
 def _is_plain(name: str) -> bool:
     try:
         os.fsencode(name)

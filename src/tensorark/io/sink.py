@@ -40,13 +40,17 @@ class Sink:
         "_fill",
         "_is_closed",
         "_run",
+        "_settled",
         "_stage",
         "_target",
         "_writer",
         "path",
     )
 
-    def __init__(self, path: Path, target: Path, descriptor: int, *, direct: bool) -> None:
+    def __init__(
+        self, path: Path, target: Path, descriptor: int, *, direct: bool, start: int = 0
+    ) -> None:
+        """Write the file `descriptor` from `start` on, a multiple of `PAGE`; never before it."""
         self.path = path
         self._target = str(target)
         self._descriptor = descriptor
@@ -55,9 +59,10 @@ class Sink:
         self._fill = 0
         # The stage holds stretches of the file with holes between them: (start in the stage, offset
         # in the file), both multiples of `PAGE`; the last one is being written.
-        self._cuts = [(0, 0)]
+        self._cuts = [(0, start)]
         self._run = 0  # bytes written since the last padding
         self._is_closed = False
+        self._settled = False
 
     def tell(self) -> int:
         """Return the position: the size the file would have if it ended here."""
@@ -128,6 +133,8 @@ class Sink:
             self._restage(offset)
         elif offset < self.tell():
             self._fill = start + offset - first
+            if self._fill == 0:  # a flush may have written the page that is now empty
+                self._cut_file(offset)
         else:  # in the hole behind the stretch
             self.skip(offset - self.tell())
 
@@ -171,8 +178,22 @@ class Sink:
         self._cuts = [(0, position - tail)]
         self._cut_file(position)
 
+    def settle(self) -> None:
+        """Sync, then let go of thread and buffers: nothing more will be written.
+
+        So that a set of many files can be kept unpublished at a small price until all are whole.
+        """
+        self.sync()
+        self._writer.close()
+        self._cuts = [(1, self.tell())]  # as in `close`
+        self._stage = memoryview(b"")
+        self._fill = 1
+        self._settled = True
+
     def sync(self) -> None:
         """Flush, and wait until the bytes are on the disk."""
+        if self._settled:
+            return
         self.flush()
         try:
             os.fsync(self._descriptor)
@@ -190,7 +211,7 @@ class Sink:
             os.close(self._descriptor)
 
     def _require_open(self) -> None:
-        if self._is_closed:
+        if self._is_closed or self._settled:
             raise InvalidInput("the file is closed", code="closed", path=self._target)
 
     def _stretch(self, at: int) -> Piece:

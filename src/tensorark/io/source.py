@@ -89,14 +89,12 @@ def octets(buffer: Buffer) -> memoryview:
     """Return the bytes of `buffer` as a flat view.
 
     Raises:
-        InvalidInput: when they are not contiguous, or of a type without a native equivalent.
+        InvalidInput: when it is no buffer, not contiguous, or of a type that is not native.
     """
-    view = memoryview(buffer)
-    if view.ndim == 1 and view.format == "B" and view.contiguous:
-        return view
-    if view.nbytes == 0:
-        return memoryview(b"")
     try:
-        return view.cast("B")
-    except (TypeError, ValueError) as error:
+        view = memoryview(buffer)
+        if view.ndim == 1 and view.format == "B" and view.contiguous:
+            return view
+        return view.cast("B") if view.nbytes else memoryview(b"")
+    except (TypeError, ValueError, BufferError) as error:
         raise InvalidInput(f"not a plain buffer: {error}", code="buffer") from error

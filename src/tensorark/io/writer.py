@@ -22,6 +22,7 @@ STAGE: Final = 8 << 20
 STAGES: Final = 3  # one is filled, one is written, one evens out the two speeds: 24 MiB in all
 
 _DIRECT_LEAST: Final = 1 << 20  # below this the page cache is faster
+_CACHED_MOST: Final = 1 << 20  # one call through the page cache; 8 MiB run at a third of the speed
 _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 
 Piece = tuple[int, memoryview]  # where in the file, and what
@@ -121,7 +122,7 @@ class Writer:
     def _put(self, offset: int, data: memoryview) -> None:
         done = self._put_direct(offset, data) if len(data) >= _DIRECT_LEAST else 0
         while done < len(data):
-            done += os.pwrite(self._descriptor, data[done:], offset + done)
+            done += os.pwrite(self._descriptor, data[done : done + _CACHED_MOST], offset + done)
 
     def _put_direct(self, offset: int, data: memoryview) -> int:
         """Write whole pages of `data` around the page cache; return how many bytes that were."""

@@ -1,0 +1,204 @@
+"""Finding the file that a shard's name stands for: by name, by digest as a name, by identity.
+
+Owns the conventions of `.zt` Appendix B. A name is a label and never a path: each becomes one
+through `tensorark.io.sibling` alone. Must never hand out a file whose size or frame is not that of
+the shard, and never read a file whole unless its size is right and every convention failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import xxhash
+
+from tensorark.errors import Error, ReadFailed, quoted
+from tensorark.io.opened import Opened
+from tensorark.io.sibling import sibling
+from tensorark.model import Shard, Span
+
+STORE: Final = "blobs"
+"""The folder beside a root in which shards may lie under ``<algorithm>/<hex>``."""
+
+Judge = Callable[[bytes, bytes], str | None]
+"""Says from the first 64 and the last 64 bytes why a file is no shard; None where it may be."""
+
+_END: Final = 64
+_BLOCK: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shards:
+    """Finds the shards of the file `root` by what it says of them; picklable.
+
+    Asked for a label, the conventions are tried in this order: ``<stem>-<label>.zt`` beside the
+    root; ``<algorithm>/<hex>`` in `store`, then in ``blobs`` beside the root; ``<label>.zt`` beside
+    the root; any file beside the root of the right size and digest. Only the last one reads more
+    than the ends of a file. A wrong file under the first name is an error, not a reason to look on.
+    """
+
+    root: Path
+    expected: Mapping[str, Shard]
+    judge: Judge
+    store: Path | None = None
+    _digests: dict[tuple[object, ...], str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __call__(self, label: str) -> Path:
+        """Return the path of the shard `label`, its size and frame checked.
+
+        Raises:
+            LookupError: for a label that the root does not declare.
+            ReadFailed: when it is nowhere (code ``missing-shard``) or another file has its name
+                (``wrong-shard``).
+        """
+        wanted = self.expected[label]
+        named = self.positional(label)
+        fault = self._fault(named, wanted)
+        if fault is None:
+            return named
+        if fault:
+            raise self._wrong(label, named, fault)
+        faults = []
+        for candidate in (*self._stored(wanted), *self._plain(label)):
+            fault = self._fault(candidate, wanted)
+            if fault is None:
+                return candidate
+            faults += [(candidate, fault)] if fault else []
+        found = self._identical(wanted)
+        if found is None:
+            for candidate, fault in faults:
+                raise self._wrong(label, candidate, fault)
+            raise ReadFailed(
+                f"shard {quoted(label)} is missing",
+                code="missing-shard",
+                path=str(self.root),
+                where=("shards", label),
+                expected=f"{named.name} beside it, {wanted.size} bytes",
+                hint="put the shard into the folder of the file that names it, under any name",
+            )
+        return found
+
+    def positional(self, label: str) -> Path:
+        """Return where the shard `label` lies by the convention of names, whether or not it does.
+
+        Raises:
+            Rejected: when the label cannot be part of a file name.
+            ReadFailed: when a link of that name leads elsewhere (code ``unsafe-link``).
+        """
+        return sibling(self.root.parent, f"{self.root.stem}-{label}.zt")
+
+    def _plain(self, label: str) -> list[Path]:
+        """Return the file that a label names by its stem: how an overlay names its base."""
+        with suppress(Error):
+            return [sibling(self.root.parent, f"{label}.zt")]
+        return []
+
+    def _stored(self, wanted: Shard) -> list[Path]:
+        algorithm, _, digits = wanted.digest.partition(":")
+        stores = [self.store] if self.store is not None else []
+        found = []
+        for store in (*stores, self.root.parent / STORE):
+            with suppress(Error):
+                found.append(sibling(sibling(store, algorithm), digits))
+        return found
+
+    def _identical(self, wanted: Shard) -> Path | None:
+        """Return a file of the root's folder that has the size and the digest of the shard."""
+        algorithm, _, digits = wanted.digest.partition(":")
+        if algorithm not in HASHES:
+            return None
+        try:
+            with os.scandir(self.root.parent) as entries:
+                names = sorted(each.name for each in entries if _has_size(each, wanted.size))
+        except OSError:
+            return None
+        for name in names:
+            with suppress(Error):
+                path = sibling(self.root.parent, name)
+                if self._fault(path, wanted) is None and self._digest(path, algorithm) == digits:
+                    return path
+        return None
+
+    def _fault(self, path: Path, wanted: Shard) -> str | None:
+        """Say why the file at `path` is not the shard: "" where there is none, None if it may be.
+
+        Raises:
+            ReadFailed: when it is there and cannot be read.
+        """
+        try:
+            opened = Opened(path, mapped=False)
+        except ReadFailed as error:
+            if error.code in {"missing-file", "not-a-file"} or _is_unspeakable(error):
+                return ""
+            raise
+        if opened.size != wanted.size:
+            return f"it has {opened.size} bytes, the shard {wanted.size}"
+        ends = min(_END, opened.size)
+        head = opened.view(Span(0, ends))
+        tail = opened.view(Span(opened.size - ends, ends))
+        return self.judge(bytes(head), bytes(tail))
+
+    def _digest(self, path: Path, algorithm: str) -> str:
+        """Return the digest of a whole file; each is read once in the life of this value."""
+        status = path.stat()
+        key = (path, status.st_ino, status.st_size, status.st_mtime_ns, algorithm)
+        if key not in self._digests:
+            self._digests[key] = digest_of_file(path, algorithm)
+        return self._digests[key]
+
+    def _wrong(self, label: str, path: Path, fault: str) -> ReadFailed:
+        right = self._identical(self.expected[label])
+        hint = "the file was replaced or renamed: fetch the shard again"
+        if right is not None:
+            hint = f"{quoted(right.name)} is the shard: the two names were mixed up"
+        return ReadFailed(
+            f"this is not shard {quoted(label)}: {fault}",
+            code="wrong-shard",
+            path=str(path),
+            where=("shards", label),
+            hint=hint,
+        )
+
+
+HASHES: Final[Mapping[str, Callable[[], hashlib._Hash | xxhash.xxh3_64]]] = {
+    "xxh3": xxhash.xxh3_64,
+    "sha256": hashlib.sha256,
+}
+"""The algorithms of whole-file digests."""
+
+
+def digest_of_file(path: str | os.PathLike[str], algorithm: str) -> str:
+    """Return the digest of a whole file in lowercase hexadecimal, read in pieces.
+
+    Raises:
+        ReadFailed: when it cannot be read, or is changed meanwhile.
+    """
+    opened = Opened(path, mapped=False)
+    state = HASHES[algorithm]()
+    buffer = memoryview(bytearray(min(_BLOCK, opened.size)))
+    for start in range(0, opened.size, _BLOCK):
+        piece = buffer[: min(_BLOCK, opened.size - start)]
+        opened.scatter(start, [piece])
+        state.update(piece)
+    opened.recheck()
+    return state.hexdigest()
+
+
+def _has_size(entry: os.DirEntry[str], size: int) -> bool:
+    try:
+        return entry.is_file() and entry.stat().st_size == size
+    except OSError:
+        return False
+
+
+def _is_unspeakable(error: ReadFailed) -> bool:
+    """Whether no file can have this name: the digits of a digest may be of any number."""
+    import errno
+
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in {errno.ENAMETOOLONG, errno.EINVAL}
