@@ -1,0 +1,94 @@
+"""The encodings that are read and written, by id. Unknown ones are refused, not guessed (§5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from tensorark.codecs.encoding import Encoder, Encoding
+from tensorark.codecs.seekable import MOST_CONTENT
+from tensorark.codecs.zstd import ZSTD_SEEKABLE
+from tensorark.errors import InvalidInput, Unsupported, Where
+
+ENCODINGS: Final[Mapping[str, Encoding]] = MappingProxyType({ZSTD_SEEKABLE.id: ZSTD_SEEKABLE})
+
+RAW: Final = "raw"
+"""The name of no encoding at all."""
+
+LEVEL: Final = 3
+"""More gains nothing on weights and costs much time."""
+
+FRAME_SIZE: Final = 1 << 20
+"""Decoded bytes of a frame: what a range read decompresses at least; it stays in the cache."""
+
+_LEVELS: Final = range(-50, 23)
+
+
+def find(id_: str, where: Where = ()) -> Encoding:
+    """Return the encoding with this id.
+
+    Raises:
+        Unsupported: when it is unknown.
+    """
+    found = ENCODINGS.get(id_)
+    if found is None:
+        raise Unsupported(
+            "the encoding is unknown, so the part is not decoded",
+            code="unknown-encoding",
+            section="5.3",
+            where=where,
+            expected="one of " + " ".join(ENCODINGS),
+            found=id_,
+            hint="raw() gives the stored bytes",
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compression:
+    """How parts are encoded on their way into a file; made by `compression`."""
+
+    encoding: Encoding
+    level: int
+    frame_size: int
+
+    def encoder(self) -> Encoder:
+        """Return an encoder for one part."""
+        return self.encoding.encode(self.level, self.frame_size)
+
+
+def compression(
+    name: str | None, *, level: int | None = None, frame_size: int | None = None
+) -> Compression | None:
+    """Return the compression that a user asked for: an encoding by name or id; None for ``raw``.
+
+    `level` is zstd's, 3 unless given; `frame_size` the decoded bytes of a frame, 1 MiB unless
+    given, 16 MiB at most.
+
+    Raises:
+        InvalidInput: when there is no such encoding, or the numbers do not fit it.
+    """
+    if name is None or name == RAW:
+        if level is not None or frame_size is not None:
+            detail = "level and frame size are those of an encoding, and none is asked for"
+            raise InvalidInput(detail, code="encoding", found=name)
+        return None
+    found = next((each for each in ENCODINGS.values() if name in {each.name, each.id}), None)
+    if found is None:
+        known = " ".join([RAW, *(each.name for each in ENCODINGS.values())])
+        raise InvalidInput(
+            "no such encoding is written", code="encoding", expected=f"one of {known}", found=name
+        )
+    level = LEVEL if level is None else level
+    frame_size = FRAME_SIZE if frame_size is None else frame_size
+    if level not in _LEVELS:
+        expected = f"{_LEVELS[0]} to {_LEVELS[-1]}"
+        raise InvalidInput("no such level", code="level", expected=expected, found=level)
+    if not 1 <= frame_size <= MOST_CONTENT:
+        expected = f"1 to {MOST_CONTENT} bytes"
+        raise InvalidInput(
+            "no such frame size", code="frame-size", expected=expected, found=frame_size
+        )
+    return Compression(encoding=found, level=level, frame_size=frame_size)
