@@ -1,4 +1,4 @@
-"""The rules of `.zt` that need payload: digests, bytes that a type forbids, the inside of CSR.
+"""The rules of `.zt` that need payload: digests, bytes that a type forbids, sparse indices.
 
 Judged when values are decoded (types and layouts) and when a file is verified (everything). They
 hold for whatever other format carries such a type.
@@ -17,6 +17,9 @@ from tensorark.errors import Where
 from tensorark.rules import Fault, Rule, rule
 
 Indices = npt.NDArray[np.unsignedinteger[Any]]
+
+_BLOCK: Final = 1 << 20
+"""Entries of sparse tensors that are judged at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ def bool_byte(part: Content) -> Iterator[Fault]:
 @rule("zt.f4-padding", section="A", stage="content")
 def f4_padding(part: Content) -> Iterator[Fault]:
     """The nibble after an odd last f4_e2m1 element is zero."""
-    if part.type == "f4_e2m1" and part.elements is not None and part.elements % 2:
+    if part.type == "f4_e2m1" and part.elements is not None and part.elements % 2 and part.data:
         nibble = part.data[-1] >> 4
         if nibble:
             yield Fault(part.where, "the nibble after the last element is not zero", 0, nibble)
@@ -124,18 +127,22 @@ def csr_column_bound(csr: Csr) -> Iterator[Fault]:
 @rule("zt.csr-column-order", section="zt.sparse_csr/1", stage="content")
 def csr_column_order(csr: Csr) -> Iterator[Fault]:
     """Within a row the indices increase strictly."""
-    if csr.indices.size < 2:
-        return
-    starts = np.zeros(csr.indices.size, np.bool_)
-    inside = csr.indptr[csr.indptr < csr.indices.size]
-    starts[inside.astype(np.int64)] = True
-    bad = np.flatnonzero((csr.indices[1:] <= csr.indices[:-1]) & ~starts[1:])
-    if bad.size:
-        index = int(bad[0]) + 1
-        expected = f"above {csr.indices[index - 1]}"
-        where = csr.faulty("indices", index)
-        detail = "the indices of a row do not increase"
-        yield Fault(where, detail, expected, int(csr.indices[index]))
+    if any(csr_indptr_order(csr)):
+        return  # there are no rows to speak of
+    indices, indptr = csr.indices, csr.indptr
+    for start in range(1, indices.size, _BLOCK):
+        stop = min(start + _BLOCK, indices.size)
+        falls = np.flatnonzero(indices[start:stop] <= indices[start - 1 : stop - 1]) + start
+        places = np.searchsorted(indptr, falls.astype(indptr.dtype))
+        starts = indptr[places.clip(max=indptr.size - 1)] == falls.astype(indptr.dtype)
+        bad = falls[~starts]  # the first index of a row may be anything
+        if bad.size:
+            index = int(bad[0])
+            expected = f"above {indices[index - 1]}"
+            where = csr.faulty("indices", index)
+            detail = "the indices of a row do not increase"
+            yield Fault(where, detail, expected, int(indices[index]))
+            return
 
 
 CSR_RULES: Final[tuple[Rule[Csr], ...]] = (
@@ -146,4 +153,72 @@ CSR_RULES: Final[tuple[Rule[Csr], ...]] = (
     csr_column_order,
 )
 
-CONTENT_RULES: Final[tuple[Rule[Any], ...]] = (*PART_RULES, digest, *CSR_RULES)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coo:
+    """The coordinates of a COO tensor of `shape`: a row for each dimension."""
+
+    where: Where
+    shape: tuple[int, ...]
+    coords: Indices
+
+    @property
+    def count(self) -> int:
+        """Number of stored values."""
+        return int(self.coords.shape[1])
+
+    def faulty(self, dimension: int, index: int) -> tuple[str | int, ...]:
+        """Return the place of the coordinate of one value."""
+        return (*self.where, "parts", "coords", dimension * self.count + index)
+
+
+def flat_cells(coo: Coo, start: int, stop: int) -> npt.NDArray[np.uint64]:
+    """Return the row-major places of the values [start, stop), whose coordinates are in bounds."""
+    flat = np.zeros(stop - start, np.uint64)
+    for extent, coords in zip(coo.shape, coo.coords, strict=True):
+        flat *= np.uint64(extent)
+        flat += coords[start:stop]
+    return flat
+
+
+@rule("zt.coo-coord-bound", section="zt.sparse_coo/1", stage="content")
+def coo_coord_bound(coo: Coo) -> Iterator[Fault]:
+    """Every coordinate is below the extent of its dimension."""
+    for dimension, (extent, coords) in enumerate(zip(coo.shape, coo.coords, strict=True)):
+        if coords.size and int(coords.max()) >= extent:
+            index = int(np.argmax(coords >= extent))
+            where = coo.faulty(dimension, index)
+            detail = f"a coordinate lies outside of dimension {dimension}"
+            yield Fault(where, detail, f"below {extent}", int(coords[index]))
+
+
+@rule("zt.coo-cell-unique", section="zt.sparse_coo/1", stage="content")
+def coo_cell_unique(coo: Coo) -> Iterator[Fault]:
+    """No cell is named twice."""
+    if _ascends(coo) or any(coo_coord_bound(coo)):
+        return
+    flat = flat_cells(coo, 0, coo.count)
+    flat.sort()
+    twice = np.flatnonzero(flat[1:] == flat[:-1])
+    if twice.size:
+        cell = flat[twice[0]]
+        index = int(np.flatnonzero(flat_cells(coo, 0, coo.count) == cell)[1])
+        found = ", ".join(str(coords[index]) for coords in coo.coords)
+        yield Fault(coo.faulty(0, index), "a cell is named twice", "another cell", f"({found})")
+
+
+def _ascends(coo: Coo) -> bool:
+    """Tell whether the cells come in ascending order, the usual one: then none comes twice.
+
+    Only a proof where all coordinates are in bounds.
+    """
+    for start in range(0, coo.count, _BLOCK):
+        flat = flat_cells(coo, max(start - 1, 0), min(start + _BLOCK, coo.count))
+        if not bool(np.all(flat[1:] > flat[:-1])):
+            return False
+    return True
+
+
+COO_RULES: Final[tuple[Rule[Coo], ...]] = (coo_coord_bound, coo_cell_unique)
+
+CONTENT_RULES: Final[tuple[Rule[Any], ...]] = (*PART_RULES, digest, *CSR_RULES, *COO_RULES)

@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Final
 
-from tensorark.codecs.content import CSR_RULES, PART_RULES, Content, Csr
-from tensorark.codecs.layout import Bytes, Layout, ids
-from tensorark.codecs.numbers import Array, decode
+import numpy as np
+import numpy.typing as npt
+
+from tensorark.codecs.content import CSR_RULES, Csr
+from tensorark.codecs.coo import judge_values, read_values
+from tensorark.codecs.layout import Bytes, Layout, blank, shaped
+from tensorark.codecs.numbers import Array
 from tensorark.model import Tensor
 from tensorark.rules import Reading
-from tensorark.vocab import DTYPES
+from tensorark.vocab.layouts import check
+from tensorark.vocab.layouts.csr import CSR as PROFILE
+
+_BLOCK: Final = 1 << 20
 
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `zt.sparse_csr/1` into a full matrix; what is not stored is zero."""
     csr = read_csr(tensor, read, Reading())
-    values = tensor.parts["values"]
-    where = ("objects", tensor.name, "parts", "values")
-    stored = decode(read("values"), ids(values), (csr.indices.size,), where)
-    full = np.zeros(tensor.shape, stored.dtype)
-    ends = csr.indptr.astype(np.int64)
-    rows = np.repeat(np.arange(tensor.shape[0]), ends[1:] - ends[:-1])
-    full[rows, csr.indices.astype(np.int64)] = stored
+    count = csr.indices.size
+    stored = read_values(tensor, read, count)
+    full = shaped(blank(tensor, stored.dtype), tensor)
+    for start in range(0, count, _BLOCK):
+        stop = min(start + _BLOCK, count)
+        columns = csr.indices[start:stop].astype(np.int64)
+        full[rows_of(csr, start, stop), columns] = stored[start:stop]
     return full
+
+
+def rows_of(csr: Csr, start: int, stop: int) -> npt.NDArray[np.int64]:
+    """Return the rows of the stored values [start, stop), of which there is at least one."""
+    first, last = np.searchsorted(
+        csr.indptr, np.array([start, stop - 1], csr.indptr.dtype), "right"
+    ).tolist()
+    ends = csr.indptr[first - 1 : last + 1].astype(np.int64).clip(start, stop)
+    return np.repeat(np.arange(first - 1, last), ends[1:] - ends[:-1])
 
 
 def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
     """Check the index arrays, and the values with the count that they give."""
     csr = read_csr(tensor, read, reading)
-    content = Content(
-        where=("objects", tensor.name, "parts", "values"),
-        data=read("values"),
-        type=tensor.parts["values"].type,
-        elements=csr.indices.size,
-    )
-    reading.require(PART_RULES, content)
+    judge_values(tensor, read, csr.indices.size, reading)
 
 
 def read_csr(tensor: Tensor, read: Bytes, reading: Reading) -> Csr:
     """Return the index arrays of a CSR tensor, checked by the rules of the profile."""
-    part = tensor.parts["indices"]
-    element = np.dtype("<u4" if DTYPES[part.dtype] == 4 else "<u8")
+    check(PROFILE, tensor, reading)
+    element = "<u4" if tensor.parts["indices"].dtype == "u32" else "<u8"
     csr = Csr(
         where=("objects", tensor.name),
         columns=tensor.shape[1],
@@ -51,4 +61,4 @@ def read_csr(tensor: Tensor, read: Bytes, reading: Reading) -> Csr:
     return csr
 
 
-CSR = Layout(assemble, judge)
+CSR: Final = Layout(assemble, judge)

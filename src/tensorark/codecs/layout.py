@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from tensorark.codecs.numbers import Array
+from tensorark.errors import LimitExceeded, Unsupported
 from tensorark.model import Part, Tensor
 from tensorark.rules import Reading
 
-Bytes = Callable[[str], memoryview]
-"""Gives the decoded bytes of the part with this role."""
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Ids = tuple[str, str | None]
+"""A storage type, and a logical type or None."""
+
+
+class Bytes(Protocol):
+    """Gives decoded bytes of a part: all of them, or those from `start` up to `stop`."""
+
+    def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of the part with this role."""
+        ...
 
 
 def _no_rules(_tensor: Tensor, _read: Bytes, _reading: Reading) -> None:
@@ -21,13 +36,65 @@ def _no_rules(_tensor: Tensor, _read: Bytes, _reading: Reading) -> None:
 class Layout:
     """`assemble` gives the values, a row-major array of the tensor's shape.
 
-    `judge` checks payload beyond what the types of the parts demand.
+    `judge` checks payload beyond what the types of the parts demand. `elements`, where a layout has
+    it, gives the flat elements [start, stop) alone, so that a slice need not decode everything.
+    Each of them judges the metadata that it relies on: a tensor may come from a file that was
+    opened without that.
     """
 
     assemble: Callable[[Tensor, Bytes], Array]
     judge: Callable[[Tensor, Bytes, Reading], None] = _no_rules
+    elements: Callable[[Tensor, Bytes, int, int], Array] | None = None
 
 
-def ids(part: Part) -> tuple[str, str | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laid:
+    """A tensor laid out in parts, ready to be written: `Writer.add_laid` takes it.
+
+    `parts` gives for each role the storage type, the logical type or None, and the decoded bytes in
+    pieces, which can be iterated more than once.
+    """
+
+    shape: tuple[int, ...]
+    layout: str
+    parts: Mapping[str, tuple[Ids, Iterable[Buffer]]]
+    attributes: Mapping[str, object] | None = field(default=None)
+
+
+def ids(part: Part) -> Ids:
     """Return the storage type and the logical type of a part."""
     return part.dtype, part.type
+
+
+def blank(tensor: Tensor, element: np.dtype[Any]) -> Array:
+    """Return as many zeros as the tensor has elements, flat.
+
+    Raises:
+        LimitExceeded: when this process cannot hold them: a sparse tensor may be any size.
+    """
+    try:
+        return np.zeros(tensor.elements, element)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise LimitExceeded(
+            "the full array is too large for this process",
+            code="decoded-size",
+            where=("objects", tensor.name),
+            found=f"{tensor.elements} elements",
+        ) from error
+
+
+def shaped(values: Array, tensor: Tensor) -> Array:
+    """Return flat values in the shape of the tensor.
+
+    Raises:
+        Unsupported: when numpy holds no array of that shape, though it has no elements.
+    """
+    try:
+        return values.reshape(tensor.shape)
+    except (ValueError, OverflowError) as error:
+        raise Unsupported(
+            "numpy holds no array of this shape",
+            code="numpy-shape",
+            where=("objects", tensor.name, "shape"),
+            found=tensor.shape,
+        ) from error

@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from tensorark.codecs.affine import MLX_AFFINE
+from tensorark.codecs.coo import COO_CELLS
 from tensorark.codecs.csr import CSR
+from tensorark.codecs.gguf import GGUF_BLOCKS
 from tensorark.codecs.layout import Bytes, Layout, ids
+from tensorark.codecs.mx import MX_BLOCKS
+from tensorark.codecs.ninfer.layouts import LAYOUTS as NINFER
+from tensorark.codecs.nm import NM
 from tensorark.codecs.numbers import Array, decode
+from tensorark.codecs.quant import QUANT_GROUP
 from tensorark.errors import Unsupported
 from tensorark.model import Tensor
 from tensorark.rules import Reading
+from tensorark.vocab.layouts import check
+from tensorark.vocab.layouts.dense import DENSE
+from tensorark.vocab.layouts.gguf import is_gguf
 
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
@@ -40,14 +50,14 @@ def find(tensor: Tensor) -> Layout:
     Raises:
         Unsupported: when it is unknown.
     """
-    found = LAYOUTS.get(tensor.layout)
+    found = GGUF_BLOCKS if is_gguf(tensor.layout) else LAYOUTS.get(tensor.layout)
     if found is None:
         raise Unsupported(
             "the layout is unknown, so the tensor is not interpreted",
             code="unknown-layout",
             section="5.2",
             where=("objects", tensor.name, "layout"),
-            expected="one of " + " ".join(LAYOUTS),
+            expected="one of " + " ".join([*LAYOUTS, "gguf.<type>/1"]),
             found=tensor.layout,
             hint="raw() gives the bytes of each part",
         )
@@ -56,10 +66,20 @@ def find(tensor: Tensor) -> Layout:
 
 def _dense(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `dense` (§5.1): one part, row-major."""
+    check(DENSE, tensor)
     where = ("objects", tensor.name, "parts", "data")
     return decode(read("data"), ids(tensor.parts["data"]), tensor.shape, where)
 
 
 LAYOUTS: Final[Mapping[str, Layout]] = MappingProxyType(
-    {"dense": Layout(_dense), "zt.sparse_csr/1": CSR}
+    {
+        "dense": Layout(_dense),
+        "zt.sparse_csr/1": CSR,
+        "zt.sparse_coo/1": COO_CELLS,
+        "zt.quant_group/1": QUANT_GROUP,
+        "zt.mx/1": MX_BLOCKS,
+        "mlx.affine/1": MLX_AFFINE,
+        "tensorbit.nm/1": NM,
+        **NINFER,
+    }
 )

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorark.codecs.content import PART_RULES, Content
-from tensorark.errors import InvalidInput, Unsupported, Where
+from tensorark.errors import InvalidInput, Unsupported, Where, quoted
 from tensorark.rules import Reading
 from tensorark.vocab import TYPES
 
@@ -64,7 +64,9 @@ def numpy_dtype(dtype: str, type_: str | None = None) -> np.dtype[Any]:
     Raises:
         Unsupported: when the logical type is unknown: it is never read as its storage type (§4.2).
     """
-    name = type_ or dtype
+    name = dtype if type_ is None else type_
+    if type_ is not None and type_ not in TYPES:
+        raise _unknown(type_)
     if name in _NATIVE:
         return np.dtype(_NATIVE[name])
     if name in _EXTENDED:
@@ -72,12 +74,16 @@ def numpy_dtype(dtype: str, type_: str | None = None) -> np.dtype[Any]:
 
         extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _EXTENDED[name]))
         return extended
-    raise Unsupported(
+    raise _unknown(name)
+
+
+def _unknown(type_: str) -> Unsupported:
+    return Unsupported(
         "the logical type is unknown, so its bytes are not interpreted",
         code="unknown-type",
         section="4.2",
         expected="one of " + " ".join(TYPES),
-        found=name,
+        found=quoted(type_),
         hint="raw() gives the bytes",
     )
 
@@ -99,15 +105,23 @@ def decode(
 
     Raises:
         Rejected: for bytes that the type forbids (Appendix A).
-        Unsupported: when the logical type is unknown.
+        Unsupported: when the logical type is unknown, or numpy holds no array of this shape.
     """
     dtype, type_ = part
     element = numpy_dtype(dtype, type_)
     count = prod(shape)
     Reading().require(PART_RULES, Content(where=where, data=data, type=type_, elements=count))
+    values: Array
     if is_packed(type_):
-        return unpack_nibbles(data)[:count].view(element).reshape(shape)
-    return np.frombuffer(data, element).reshape(shape)
+        values = unpack_nibbles(data)[:count].view(element)
+    else:
+        values = np.frombuffer(data, element)
+    try:
+        return values.reshape(shape)
+    except (ValueError, OverflowError) as error:  # a shape without elements: sizes were checked
+        raise Unsupported(
+            "numpy holds no array of this shape", code="numpy-shape", where=where, found=shape
+        ) from error
 
 
 def unpack_nibbles(data: memoryview) -> npt.NDArray[np.uint8]:
@@ -136,7 +150,7 @@ def ids_of(element: np.dtype[Any]) -> tuple[str, str | None]:
     Raises:
         InvalidInput: when nothing holds them without a conversion.
     """
-    little = element.newbyteorder("<") if element.isbuiltin else element
+    little = element.newbyteorder("<") if element.type.__module__ == "numpy" else element
     found = _ids().get(little)
     if found is None:
         raise InvalidInput(
@@ -146,6 +160,18 @@ def ids_of(element: np.dtype[Any]) -> tuple[str, str | None]:
             hint="convert the array first",
         )
     return found
+
+
+def as_array(value: Any) -> Array:
+    """Return what numpy makes of `value`.
+
+    Raises:
+        InvalidInput: when it makes no array of it.
+    """
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(f"numpy makes no array of this: {error}", code="array") from error
 
 
 def nbytes_of(array: Array) -> int:

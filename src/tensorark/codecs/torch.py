@@ -56,15 +56,28 @@ def from_buffer(
 ) -> torch.Tensor | None:
     """Return a tensor over writable bytes, without copying; None where they are not aligned."""
     if not data:
-        return torch.empty(shape, dtype=dtype)
+        return _empty(shape, dtype)
     flat = torch.frombuffer(data, dtype=torch.uint8)
     return None if flat.data_ptr() % dtype.itemsize else flat.view(dtype).reshape(shape)
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor without elements.
+
+    Raises:
+        Unsupported: when torch holds none of that shape.
+    """
+    try:
+        return torch.empty(shape, dtype=dtype)
+    except (TypeError, RuntimeError, OverflowError) as error:
+        detail = "torch holds no tensor of this shape"
+        raise Unsupported(detail, code="torch-shape", found=shape) from error
 
 
 def from_array(values: Any, dtype: torch.dtype) -> torch.Tensor:
     """Return a writable numpy array as a torch tensor of `dtype`, sharing its memory."""
     if not values.size:
-        return torch.empty(values.shape, dtype=dtype)
+        return _empty(values.shape, dtype)
     octets = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     return torch.from_numpy(octets).view(dtype).reshape(values.shape)
 
@@ -103,3 +116,37 @@ _AS_INTEGER: Final = {
     if hasattr(torch, name)
 }
 """Types that torch cannot hand to numpy, and the integers of their width."""
+
+
+def sparse_parts(tensor: torch.Tensor) -> tuple[Any, Any, Any]:
+    """Return values, indices and, for CSR alone, row pointers of a sparse tensor, as arrays.
+
+    Raises:
+        InvalidInput: when it is not sparse in all of its dimensions, or holds batches.
+    """
+    if tensor.layout == torch.sparse_coo and not tensor.dense_dim():
+        plain = tensor.detach().cpu()
+        return to_array(plain._values()), plain._indices().numpy(), None  # noqa: SLF001 - as they are
+    if tensor.layout == torch.sparse_csr and tensor.ndim == 2 and not tensor.dense_dim():
+        plain = tensor.detach().cpu()
+        columns, rows = plain.col_indices().numpy(), plain.crow_indices().numpy()
+        return to_array(plain.values()), columns, rows
+    raise InvalidInput(
+        "only matrices in CSR and tensors in COO are stored, without dense dimensions",
+        code="torch-layout",
+        found=f"{tensor.layout} of {tensor.ndim} dimensions",
+    )
+
+
+def sparse_csr(
+    values: torch.Tensor, indices: Any, indptr: Any, shape: tuple[int, ...]
+) -> torch.Tensor:
+    """Return a CSR tensor of checked parts."""
+    rows, columns = torch.from_numpy(indptr), torch.from_numpy(indices)
+    return torch.sparse_csr_tensor(rows, columns, values, shape, check_invariants=False)
+
+
+def sparse_coo(values: torch.Tensor, coords: Any, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return a COO tensor of checked parts, in their order."""
+    where = torch.from_numpy(coords)
+    return torch.sparse_coo_tensor(where, values, shape, check_invariants=False)

@@ -13,6 +13,7 @@ from typing import Final
 
 from tensorark.formats.zt.frame import CANONICAL_ALIGN, MAGIC, RawFrame
 from tensorark.formats.zt.manifest import Manifest, Tensors
+from tensorark.formats.zt.rules import MAX_NAME
 from tensorark.formats.zt.write import align_up, encode_manifest
 from tensorark.model import Span
 from tensorark.rules import Fault, Reading, Rule, rule
@@ -97,6 +98,7 @@ def _first_nonzero(data: memoryview) -> int | None:
 def _twins(doc: Manifest) -> Steps[list[tuple[int, int]]]:
     """Find parts with equal digests and sizes but other blobs, and compare their bytes."""
     first: dict[tuple[str | None, int], int] = {}
+    compared: dict[tuple[int, int], bool] = {}  # by offset: many parts may refer to one blob
     twins = []
     for part in _in_canonical_order(doc):
         key = (doc.digests[part], doc.sizes[part])
@@ -106,17 +108,22 @@ def _twins(doc: Manifest) -> Steps[list[tuple[int, int]]]:
             continue
         if doc.part_shards[part] or doc.part_shards[other]:
             continue
-        for start in range(0, doc.sizes[part], _CHUNK):
-            length = min(_CHUNK, doc.sizes[part] - start)
-            left, right = yield (
-                Span(doc.offsets[other] + start, length),
-                Span(doc.offsets[part] + start, length),
-            )
-            if left != right:
-                break
-        else:
+        blobs = doc.offsets[other], doc.offsets[part]
+        if blobs not in compared:
+            compared[blobs] = yield from _equal(*blobs, doc.sizes[part])
+        if compared[blobs]:
             twins.append((other, part))
     return twins
+
+
+def _equal(first: int, second: int, nbytes: int) -> Steps[bool]:
+    """Compare the bytes at two offsets."""
+    for start in range(0, nbytes, _CHUNK):
+        length = min(_CHUNK, nbytes - start)
+        left, right = yield (Span(first + start, length), Span(second + start, length))
+        if left != right:
+            return False
+    return True
 
 
 @rule("zt.canonical-shards", section="6.3.6", stage="canonical")
@@ -161,7 +168,8 @@ def canonical_names(doc: Layout) -> Iterator[Fault]:
 
 def _normal(where: tuple[str | int, ...], name: object) -> Iterator[Fault]:
     if isinstance(name, str) and not unicodedata.is_normalized("NFC", name):
-        expected = ascii(unicodedata.normalize("NFC", name))
+        # Keys of nested maps may have any length, and normalising takes quadratic time.
+        expected = ascii(unicodedata.normalize("NFC", name)) if len(name) <= MAX_NAME else "NFC"
         yield Fault(where, "a name is not in Unicode NFC", expected, ascii(name))
 
 

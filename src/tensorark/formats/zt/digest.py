@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import xxhash
 
-from tensorark.errors import Unsupported
+from tensorark.errors import InvalidInput, Unsupported
 from tensorark.formats.zt.write import encode_content_part, encode_objects
 from tensorark.model import Tensor
 from tensorark.wire.cbor import encode_head, encode_text
@@ -25,7 +25,9 @@ def content_digest(tensors: Iterable[Tensor], algorithm: Algorithm = "xxh3") -> 
 
     Raises:
         Unsupported: when a part carries no digest, so that nothing stands for its content.
+        InvalidInput: when there is no such algorithm.
     """
+    check_algorithm(algorithm)
     objects = list(tensors)
     for tensor in objects:
         for role, part in tensor.parts.items():
@@ -42,7 +44,24 @@ def content_digest(tensors: Iterable[Tensor], algorithm: Algorithm = "xxh3") -> 
 
 
 def hexdigest(data: bytes | memoryview, algorithm: Algorithm) -> str:
-    """Return the lowercase hexadecimal digest of `data`: 16 digits for xxh3, 64 for sha256."""
-    if algorithm == "xxh3":
+    """Return the lowercase hexadecimal digest of `data`: 16 digits for xxh3, 64 for sha256.
+
+    Raises:
+        InvalidInput: when there is no such algorithm.
+    """
+    if check_algorithm(algorithm) == "xxh3":
         return xxhash.xxh3_64_hexdigest(data)
     return hashlib.sha256(data).hexdigest()
+
+
+def check_algorithm(name: str) -> Algorithm:
+    """Return `name` if digests are made with it.
+
+    Raises:
+        InvalidInput: when they are not.
+    """
+    for known in ALGORITHMS:
+        if known == name:
+            return known
+    detail, expected = "no such digest algorithm", " ".join(ALGORITHMS)
+    raise InvalidInput(detail, code="option", expected=f"one of {expected}", found=name)

@@ -155,9 +155,11 @@ def manifest_bounds(frame: RawFrame) -> Iterator[Fault]:
         )
 
 
+MAGIC_RULES: Final = (header_magic, footer_magic)
+"""Judged before the others: where the magic is not, no footer is, and its fields mean nothing."""
+
 FRAME_RULES: Final = (
-    header_magic,
-    footer_magic,
+    *MAGIC_RULES,
     version,
     data_shard,
     manifest_size,

@@ -16,7 +16,7 @@ from tensorark.errors import Where
 from tensorark.formats.zt.frame import RawFrame
 from tensorark.formats.zt.plain import PlainObject
 from tensorark.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
-from tensorark.wire.cbor import Pairs, locate
+from tensorark.wire.cbor import Pairs, Places, locate
 
 MISSING: Final = object()
 """Stands in a column where the file has no such field; null is a value and not the same."""
@@ -53,11 +53,12 @@ class RawManifest:
     encodings: list[object] = field(default_factory=list)
     decoded_lengths: list[object] = field(default_factory=list)
     digests: list[object] = field(default_factory=list)
+    places: Places = field(default_factory=dict)
 
     def offset_of(self, where: Where) -> int | None:
         """Return the byte offset, in the file, of the nearest item on the path `where`."""
         for length in range(len(where), -1, -1):
-            found = locate(self.text, where[:length])
+            found = locate(self.text, where[:length], self.places)
             if found is not None:
                 return self.frame.manifest_offset + found
         return None
@@ -192,10 +193,11 @@ class Manifest:
     encodings: list[str | None]
     sizes: list[int]
     digests: list[str | None]
+    places: Places = field(default_factory=dict, repr=False, compare=False)
 
     def offset_of(self, where: Where) -> int | None:
         """Return the byte offset, in the file, of the item at `where`."""
-        found = locate(self.text, where)
+        found = locate(self.text, where, self.places)
         return None if found is None else self.frame.manifest_offset + found
 
     def object_place(self, index: int, *rest: str | int) -> tuple[str | int, ...]:
@@ -255,6 +257,7 @@ def build_manifest(raw: RawManifest) -> Manifest:
             for length, encoding, size in zip(lengths, encodings, decoded, strict=True)
         ],
         digests=cast("list[str | None]", _optional(raw.digests)),
+        places=raw.places,
     )
 
 

@@ -37,7 +37,7 @@ _OBJECT: Final = re.compile(
     rb"\x65dtype"
     + _one_of(DTYPES)
     + rb"(?:\x66digest(\x75xxh3:[0-9a-f]{16}|\x78\x47sha256:[0-9a-f]{64}))?"
-    rb"\x65shape([\x80-\x97](?:" + _UINT + rb")*)"
+    rb"\x65shape([\x80-\x97](?:" + _UINT + rb"){0,23})"
     rb"\x66layout\x65dense"
 )
 

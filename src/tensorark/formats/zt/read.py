@@ -12,11 +12,12 @@ from tensorark.formats.zt.frame import (
     FOOTER_SIZE,
     FRAME_RULES,
     MAGIC,
+    MAGIC_RULES,
     RawFrame,
     file_size,
     parse_frame,
 )
-from tensorark.formats.zt.layouts import LAYOUT_RULES
+from tensorark.formats.zt.layouts import judge_layouts
 from tensorark.formats.zt.manifest import Manifest, Tensors, build_manifest, parse_manifest
 from tensorark.formats.zt.plain import recognise
 from tensorark.model import Catalog, Span
@@ -42,21 +43,23 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     reading.require((file_size,), size)
     head, tail = yield (Span(0, len(MAGIC)), Span(size - FOOTER_SIZE, FOOTER_SIZE))
     frame = parse_frame(head, tail, size)
+    reading.require(MAGIC_RULES, frame)
     reading.require(FRAME_RULES, frame)
     if frame.is_data_shard:
         return Catalog(NAME, {}, native=frame)
     (text,) = yield (Span(frame.manifest_offset, frame.manifest_length),)
-    manifest = judge_manifest(bytes(text), frame, reading)
+    manifest = judge_manifest(text, frame, reading)
     return Catalog(NAME, Tensors(manifest), manifest.attributes, manifest, tuple(manifest.shards))
 
 
-def judge_manifest(text: bytes, frame: RawFrame, reading: Reading) -> Manifest:
+def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) -> Manifest:
     """Check the bytes of a manifest by every rule of §3.6 and build the trusted record."""
-    hashes = (frame.manifest_hash, xxhash.xxh3_64_intdigest(text), frame.data_end)
+    hashes = (frame.manifest_hash, xxhash.xxh3_64_intdigest(data), frame.data_end)
     reading.require((rules.manifest_hash,), hashes)
+    text = bytes(data)  # copied only now: what is mapped and damaged costs no memory
     with paused():
         try:
-            root = decode(text, recognise)
+            root = decode(text, ("objects", recognise))
         except CborFault as fault:
             broken = rules.BY_ID["zt." + fault.slug]
             (where,) = broken(fault)
@@ -67,6 +70,6 @@ def judge_manifest(text: bytes, frame: RawFrame, reading: Reading) -> Manifest:
         manifest = build_manifest(raw)
         reading.require(rules.REFERENCE_RULES, manifest, manifest.offset_of)
         if not reading.structural:
-            reading.require(LAYOUT_RULES, manifest, manifest.offset_of)
+            judge_layouts(manifest, reading)
         reading.require(rules.PLACEMENT_RULES, manifest, manifest.offset_of)
     return manifest

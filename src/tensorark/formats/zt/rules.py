@@ -502,12 +502,15 @@ def blob_overlap(doc: Manifest) -> Iterator[Fault]:
             groups[file].append((blob[0], blob[1]))
     else:
         groups[None] += zip(doc.offsets, doc.lengths, strict=True)
+    users: dict[tuple[str | None, int, int], int] = {}
     for file, blobs in groups.items():
         reached = 0
         for offset, length in sorted(set(blobs)):
             if offset < reached and length:
+                users = users or _users(doc)
+                user = users.get((file, offset, length))
                 yield Fault(
-                    _user_of(doc, file, offset, length),
+                    () if user is None else doc.part_place(user, "blob"),
                     "two blobs overlap in part",
                     f"an offset of at least {reached}",
                     offset,
@@ -516,11 +519,13 @@ def blob_overlap(doc: Manifest) -> Iterator[Fault]:
                 reached = max(reached, offset + length)
 
 
-def _user_of(doc: Manifest, file: str | None, offset: int, length: int) -> tuple[str | int, ...]:
+def _users(doc: Manifest) -> dict[tuple[str | None, int, int], int]:
+    """Return the first part that refers to each blob."""
     columns = zip(doc.part_shards, doc.offsets, doc.lengths, strict=True)
-    wanted = (file, offset, length)
-    index = next((index for index, found in enumerate(columns) if found == wanted), None)
-    return () if index is None else doc.part_place(index, "blob")
+    users: dict[tuple[str | None, int, int], int] = {}
+    for index, blob in enumerate(columns):
+        users.setdefault(blob, index)
+    return users
 
 
 PLACEMENT_RULES: Final[tuple[Rule[Manifest], ...]] = (blob_overlap,)

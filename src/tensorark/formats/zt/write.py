@@ -85,11 +85,23 @@ def encode_manifest(
 
 
 def encode_objects(tensors: Iterable[Tensor], encode_part: _EncodePart) -> bytes:
-    """Encode the `objects` map, each part by `encode_part`; keys sorted as §3.1 demands."""
-    entries = sorted((encode_text(each.name), each) for each in _unique(tensors))
-    return encode_head(_MAP, len(entries)) + b"".join(
-        [key + _encode_object(tensor, encode_part) for key, tensor in entries]
-    )
+    """Encode the `objects` map, each part by `encode_part`; keys sorted as §3.1 demands.
+
+    Raises:
+        InvalidInput: when something of a tensor has no place in a manifest.
+    """
+    entries: list[tuple[bytes, bytes]] = []
+    for tensor in _unique(tensors):
+        try:
+            entries.append((encode_text(tensor.name), _encode_object(tensor, encode_part)))
+        except Unencodable as error:
+            raise InvalidInput(
+                f"this cannot be stored in a manifest: {error.detail}",
+                code="manifest",
+                where=("objects", tensor.name),
+            ) from None
+    entries.sort()
+    return encode_head(_MAP, len(entries)) + b"".join([key + value for key, value in entries])
 
 
 def _unique(tensors: Iterable[Tensor]) -> Iterable[Tensor]:

@@ -1,0 +1,54 @@
+"""Tensors laid out in parts in memory: read back by the same code that reads files.
+
+What is made here is judged before anybody writes it.
+"""
+
+from __future__ import annotations
+
+from tensorark.codecs.layout import Bytes, Laid
+from tensorark.errors import InvalidInput, Rejected
+from tensorark.model import Part, Raw, Span, Tensor
+from tensorark.rules import Reading
+
+
+def in_memory(laid: Laid) -> tuple[Tensor, Bytes]:
+    """Return `laid` as a tensor of the model, without a name, and what reads its parts."""
+    held = {role: _joined([*pieces]) for role, (_, pieces) in laid.parts.items()}
+    parts = {
+        role: Part(Raw((Span(0, len(held[role])),)), dtype, type_)
+        for role, ((dtype, type_), _) in laid.parts.items()
+    }
+
+    def read(role: str, start: int = 0, stop: int | None = None) -> memoryview:
+        return held[role][start:stop]
+
+    return Tensor("", laid.shape, laid.layout, parts, laid.attributes), read
+
+
+def _joined(pieces: list[object]) -> memoryview:
+    views = [memoryview(piece).cast("B") for piece in pieces if memoryview(piece).nbytes]  # type: ignore[arg-type]
+    return views[0] if len(views) == 1 else memoryview(b"".join(views))
+
+
+def sound(laid: Laid, hint: str | None = None) -> Laid:
+    """Return `laid`, if it obeys the rules of its layout.
+
+    Raises:
+        InvalidInput: for the first one that it breaks; `hint` says what may help.
+    """
+    from tensorark.codecs.layouts import judge
+
+    tensor, read = in_memory(laid)
+    try:
+        judge(tensor, read, Reading())
+    except Rejected as error:
+        raise InvalidInput(
+            f"this cannot be stored: {error.detail}",
+            code=error.code,
+            section=error.section,
+            where=error.where[2:],
+            expected=error.expected,
+            found=error.found,
+            hint=hint,
+        ) from error
+    return laid

@@ -1,0 +1,106 @@
+"""The layout `zt.mx/1` as values: element · 2^(scale − 127), in f32.
+
+A product is rounded once, which only leaves the range of f32 can make visible. A block whose scale
+is NaN is NaN.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorark.codecs.bits import code_table, looked_up
+from tensorark.codecs.content import PART_RULES, Content
+from tensorark.codecs.factors import exponents
+from tensorark.codecs.groups import Float32, Grid, boxes, gather, multiply
+from tensorark.codecs.layout import Bytes, Layout, shaped
+from tensorark.codecs.numbers import Array, numpy_dtype
+from tensorark.errors import Unsupported
+from tensorark.model import Part, Tensor
+from tensorark.rules import Reading
+from tensorark.vocab.layouts import check
+from tensorark.vocab.layouts.mx import ELEMENTS, ID, MX, Mx
+
+
+def assemble(tensor: Tensor, read: Bytes) -> Array:
+    """Assemble `zt.mx/1` into f32, a chunk at a time."""
+    return shaped(elements(tensor, read, 0, tensor.elements), tensor)
+
+
+def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
+    """Return the flat elements [start, stop), reading what they need and no more."""
+    scheme: Mx = check(MX, tensor)
+    _known(tensor)
+    judge(tensor, read, Reading())
+    axis = scheme.axis or 0
+    columns = 1
+    for extent in tensor.shape[axis + 1 :]:
+        columns *= extent
+    grid = Grid(scheme.block_size or 1, columns)
+    part = tensor.parts["data"]
+    table = values_of(part.dtype, part.type)
+    per_octet = table.shape[1]
+
+    def fill(start: int, stop: int, out: Float32) -> None:
+        first, last = start // per_octet, -(-stop // per_octet)
+        octets = np.frombuffer(read("data", first, last), np.uint8)
+        skip = start - first * per_octet
+        values = looked_up(table, octets)[skip : skip + stop - start]
+        for box in boxes(grid, start, stop):
+            inside = slice(box.start - start, box.stop - start)
+            scales = exponents()[np.frombuffer(read("scales", box.first, box.last), np.uint8)]
+            multiply(values[inside].reshape(box.shape), scales, box, out[inside])
+
+    return gather(fill, start, stop)
+
+
+def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
+    """Check the nibble behind an odd number of f4_e2m1 elements."""
+    check(MX, tensor, reading)
+    part, count = tensor.parts["data"], tensor.elements
+    if part.type == "f4_e2m1" and count % 2:
+        where = ("objects", tensor.name, "parts", "data")
+        last = read("data", part.nbytes - 1, part.nbytes)
+        content = Content(where=where, data=last, type=part.type, elements=count)
+        reading.require(PART_RULES, content)
+
+
+def _known(tensor: Tensor) -> Part:
+    """Return the elements, if the profile says what they are.
+
+    Raises:
+        Unsupported: when it does not.
+    """
+    part = tensor.parts["data"]
+    if (part.dtype, part.type) not in ELEMENTS:
+        raise Unsupported(
+            "the profile has no such element type, so the tensor is not interpreted",
+            code="unknown-type",
+            section=ID,
+            where=("objects", tensor.name, "parts", "data"),
+            expected="one of " + " ".join(type_ or dtype for dtype, type_ in ELEMENTS),
+            found=part.type,
+            hint="raw() gives the bytes",
+        )
+    return part
+
+
+@cache
+def values_of(dtype: str, type_: str | None) -> npt.NDArray[np.float32]:
+    """Return the elements that each byte holds: 256 rows of one value, or of two for f4_e2m1."""
+    if type_ == "f4_e2m1":
+        codes = code_table(4)
+        magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+        return np.concatenate([magnitudes, -magnitudes])[codes]
+    octets = np.arange(256, dtype=np.uint8)
+    if type_ is None:
+        return octets.view(np.int8).astype(np.float32)[:, None] / np.float32(64)
+    values = octets.view(numpy_dtype(dtype, type_)).astype(np.float32)
+    values[np.isnan(values)] = np.nan  # one NaN, whatever its sign was
+    return values[:, None]
+
+
+MX_BLOCKS: Final = Layout(assemble, judge, elements)

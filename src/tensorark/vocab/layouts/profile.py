@@ -1,0 +1,112 @@
+"""What a layout profile is, as far as metadata goes: how an object is read, and the rules it obeys.
+
+Owns the neutral description of an object that rules judge, whatever file it comes from. Reads no
+payload and makes no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from tensorark.model import Tensor
+from tensorark.rules import Fault, Rule
+from tensorark.vocab.dtypes import DTYPES
+from tensorark.vocab.types import size_of
+
+Stored = tuple[str, str | None, int]
+"""Storage type, logical type or None, and decoded size in bytes of a part."""
+
+FLOATS: Final = frozenset({"f64", "f32", "f16", "bf16"})
+
+_NONE: Final[Mapping[str, object]] = {}
+
+
+# Not frozen: a file may have a hundred thousand of them, and freezing triples the cost of one.
+@dataclass(slots=True)
+class Described:
+    """What a file says of one object, without its bytes; `where` is its place in the catalog."""
+
+    where: tuple[str | int, ...]
+    shape: Sequence[int]
+    attributes: Mapping[str, object]
+    parts: Mapping[str, Stored]
+
+    def place(self, *rest: str | int) -> tuple[str | int, ...]:
+        """Return a place below the object."""
+        return (*self.where, *rest)
+
+    def attribute(self, *keys: str) -> tuple[str | int, ...]:
+        """Return the place of an attribute."""
+        return (*self.where, "attributes", *keys)
+
+
+def described(tensor: Tensor) -> Described:
+    """Return the description of a tensor of the model."""
+    return Described(
+        ("objects", tensor.name),
+        tensor.shape,
+        tensor.attributes or _NONE,
+        {role: (part.dtype, part.type, part.nbytes) for role, part in tensor.parts.items()},
+    )
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile(Generic[R]):
+    """A layout profile: its id, and rules over all objects of a file that have it.
+
+    `parse` turns what a file says of an object into a record, which may hold nonsense. `elements`
+    is the id of the elements that decoding gives, or what tells it from the record of an object;
+    None where it is that of the stored values.
+    """
+
+    id: str
+    parse: Callable[[Described], R]
+    rules: tuple[Rule[Sequence[R]], ...]
+    elements: str | Callable[[R], str | None] | None = None
+
+    def elements_of(self, tensor: Tensor) -> str | None:
+        """Return the id of the elements that decoding gives; None where it is that stored."""
+        if callable(self.elements):
+            return self.elements(self.parse(described(tensor)))
+        return self.elements
+
+
+AnyProfile = Profile[Any]
+
+
+def is_count(value: object) -> bool:
+    """Tell whether an attribute is an unsigned integer; booleans are none."""
+    return type(value) is int and value >= 0
+
+
+def parts_fault(each: Described, expected: str) -> Fault:
+    """Return the fault of an object with other parts than `expected`."""
+    return Fault(each.place("parts"), "other parts", expected, ", ".join(each.parts) or "none")
+
+
+def ids_fault(each: Described, role: str, expected: str) -> Fault:
+    """Return the fault of a part with another storage or logical type than `expected`."""
+    dtype, type_, _ = each.parts[role]
+    found = dtype if type_ is None else f"{type_} over {dtype}"
+    return Fault(each.place("parts", role), f"`{role}` has the wrong type", expected, found)
+
+
+def size_fault(each: Described, role: str, expected: int, why: str) -> Fault:
+    """Return the fault of a part whose size is not `expected` bytes."""
+    detail = f"`{role}` does not hold {why}"
+    return Fault(each.place("parts", role), detail, f"{expected} bytes", each.parts[role][2])
+
+
+def values_size(stored: Stored, elements: int) -> int | None:
+    """Return the bytes of `elements` elements of a part; None where its type is not registered."""
+    return size_of(stored[0], stored[1], elements)
+
+
+def width(stored: Stored) -> int:
+    """Return the bytes of one element of a part's storage type."""
+    return DTYPES[stored[0]]
