@@ -6,34 +6,49 @@ from names to tensors that reads payload only when it is asked for.
 
 from __future__ import annotations
 
-import logging
+import hashlib
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from tensorark.errors import Error, InvalidInput, NotFound, ReadFailed, Rejected
+from tensorark.errors import (
+    Error,
+    InvalidInput,
+    NotFound,
+    ReadFailed,
+    Rejected,
+    Unsupported,
+)
+from tensorark.folder import entry_of, members_of
 from tensorark.formats.format import Format
 from tensorark.identify import HEAD, TAIL, identify
+from tensorark.io.admitted import Admitted
 from tensorark.io.local import Access, LocalSource
+from tensorark.io.memory import allocate, installed
 from tensorark.io.shards import Shards
-from tensorark.io.sibling import sibling
+from tensorark.io.sibling import descendant, sibling
 from tensorark.limits import DEFAULT, Limits
-from tensorark.model import Catalog, Encoded, Part, Span
+from tensorark.model import Catalog, Encoded, Part, Raw, Span, Tensor, cut
 from tensorark.rules import Finding, Reading
 from tensorark.steps import drive
-from tensorark.view import TensorView, unknown_encoding
+from tensorark.view import Ranges, TensorView
 
-_log = logging.getLogger("tensorark")
+if TYPE_CHECKING:
+    from tensorark.codecs.encoding import Decoder, Stored
+    from tensorark.parameters import ParameterViews
 
 PathLike = str | os.PathLike[str]
 
 CHUNK: Final = 8 << 20
 """Bytes that are read at a time when payload is only passed on."""
 
-_INDEX_SUFFIX: Final = ".index.json"
+_OVERHEAD: Final = 4096
+"""What handling one tensor costs, in bytes that could be read meanwhile."""
+
+_LARGE: Final = 1 << 20  # decoded bytes that are worth large pages of their own
 _SHARD_CODES: Final = frozenset({"missing-shard", "wrong-shard", "unsafe-link"})
 
 
@@ -57,18 +72,23 @@ class File(Mapping[str, TensorView]):
         structural: bool,
         limits: Limits,
         store: PathLike | None = None,
+        lenient: bool = False,
     ) -> None:
         self.path = path
         self.format = format_
         self.catalog = catalog
         self._source = source
-        self._options = (io, structural, limits, store)
+        self._options = (io, structural, limits, store, lenient)
 
     def __repr__(self) -> str:
         return f"<File {self.path!r} {self.format.name}, {len(self)} tensors>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_reopen, (os.path.abspath(self.path), *self._options))  # noqa: PTH100 - no I/O
+        io, structural, limits, store, lenient = self._options
+        if store is not None:
+            store = os.path.abspath(store)  # noqa: PTH100 - no I/O
+        path = os.path.abspath(self.path)  # noqa: PTH100 - no I/O
+        return (_reopen, (path, io, structural, limits, store, lenient))
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +133,17 @@ class File(Mapping[str, TensorView]):
         return self.catalog.attributes or MappingProxyType({})
 
     @property
+    def parameters(self) -> ParameterViews:
+        """The logical parameters of a NInfer artifact, by name.
+
+        Raises:
+            InvalidInput: when the file is no such artifact.
+        """
+        from tensorark.parameters import ParameterViews, directory_of
+
+        return ParameterViews(self, directory_of(self.catalog.native, self.path))
+
+    @property
     def source(self) -> LocalSource:
         """The source that payload is read from."""
         return self._source
@@ -145,7 +176,26 @@ class File(Mapping[str, TensorView]):
             if error.code in _SHARD_CODES:
                 return False
             raise
+        except Rejected:  # a file of that name is there and is another one
+            return False
         return True
+
+    def require_model(self) -> None:
+        """Require the file to describe tensors, which a data shard (`.zt` §7.2) does not.
+
+        Raises:
+            Unsupported: for a data shard: what it holds is known to its root alone.
+        """
+        from tensorark.formats.zt.frame import RawFrame
+
+        if isinstance(self.catalog.native, RawFrame):
+            raise Unsupported(
+                "a data shard describes no tensors: its root does",
+                code="data-shard",
+                section="7.2",
+                path=self.path,
+                hint="open the file that names it as a shard",
+            )
 
     @property
     def is_mapped(self) -> bool:
@@ -157,31 +207,155 @@ class File(Mapping[str, TensorView]):
         """Most bytes that one array may take."""
         return self._options[2].decoded
 
+    def judge(self, name: str) -> None:
+        """Judge tensor `name` by the rules that its format defers until it is interpreted.
+
+        Raises:
+            Rejected: when it breaks one.
+        """
+        if self.format.judge is not None:
+            self.format.judge(self.catalog, name, Reading())
+
     def payload(self, part: Part, where: tuple[str | int, ...] = ()) -> memoryview:
         """Return the decoded bytes of a part: a view of the mapping, or a fresh read.
 
+        The bytes of an encoded part are decoded into memory of the caller's own, writable, and
+        those of one that lies in several files are gathered there.
+
         Raises:
             ReadFailed: when the bytes cannot be had.
+            Rejected: when they break a rule of their encoding.
+            LimitExceeded: when they decode to more than is allowed, or than this machine has.
             Unsupported: when the part is stored under an unknown encoding.
         """
         if isinstance(part.blob, Encoded):
-            raise unknown_encoding(part.blob.encoding, where).located(self.path)
-        pieces = self._read(part.blob.spans, where)
-        return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+            return self.decoder(part, where).read(0, part.nbytes)
+        if len(part.blob.spans) == 1 or part.nbytes < _LARGE:
+            pieces = self._read(part.blob.spans, where)
+            return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+        return self._gather(part.blob.spans, where)
+
+    def _gather(self, spans: Sequence[Span], where: tuple[str | int, ...]) -> memoryview:
+        """Read spans of several files into one piece of memory, writable."""
+        self._read([Span(span.end, 0, span.file) for span in spans], where)  # they are long enough
+        target = allocate(sum(span.length for span in spans))
+        done = 0
+        for span in spans:
+            self._source.readinto(span, target[done : done + span.length])
+            done += span.length
+        return target
 
     def chunks(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
         """Yield the decoded bytes of a part in pieces of at most `CHUNK` bytes.
 
+        A sha256 digest is compared at the end, so that a damaged file is not passed on; writers
+        compute that of xxh3 anyway.
+
         Raises:
             ReadFailed: when the bytes cannot be had.
+            Rejected: when they break a rule of their encoding, or do not match their digest.
             Unsupported: when the part is stored under an unknown encoding.
         """
+        if part.digest is None or not part.digest.startswith("sha256:"):
+            yield from self._undigested(part, where)
+            return
+        state = hashlib.sha256()
+        for piece in self._undigested(part, where):
+            state.update(piece)
+            yield piece
+        computed = "sha256:" + state.hexdigest()
+        if computed != part.digest:
+            raise Rejected(
+                "the bytes do not match their digest",
+                code="zt.digest",
+                section="3.4",
+                path=self.path,
+                where=where,
+                expected=part.digest,
+                found=computed,
+            )
+
+    def _undigested(self, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
         if isinstance(part.blob, Encoded):
-            raise unknown_encoding(part.blob.encoding, where).located(self.path)
+            for content in self.decoder(part, where).pieces():
+                for start in range(0, len(content), CHUNK):
+                    yield content[start : start + CHUNK]
+            return
         for span in part.blob.spans:
             for start in range(0, span.length, CHUNK):
                 piece = Span(span.offset + start, min(CHUNK, span.length - start), span.file)
                 yield from self._read([piece], where)
+                self._source.evict([piece])  # what was passed on need not stay in our memory
+
+    def batches(self) -> list[list[str]]:
+        """Return the names in groups worth a thread's while: of about `CHUNK` bytes, in order."""
+        groups: list[list[str]] = []
+        room = 0
+        for name, tensor in self.catalog.tensors.items():
+            if room <= 0:
+                groups.append([])
+                room = CHUNK
+            groups[-1].append(name)
+            room -= tensor.nbytes + _OVERHEAD
+        return groups
+
+    def evict(self, tensor: Tensor) -> None:
+        """Take the mapped pages of a tensor out of this process's memory; views stay valid."""
+        for part in tensor.parts.values():
+            if isinstance(part.blob, Raw):
+                self._source.evict(part.blob.spans)
+
+    def ranges(self, part: Part, where: tuple[str | int, ...] = ()) -> Ranges:
+        """Return what reads decoded bytes [start, start + length) of a part.
+
+        Of an encoded part only the frames are decoded that hold them.
+        """
+        if isinstance(part.blob, Encoded):
+            return self.decoder(part, where).read
+        return self._stored(part, where).read
+
+    def decoder(
+        self, part: Part, where: tuple[str | int, ...] = (), reading: Reading | None = None
+    ) -> Decoder:
+        """Open an encoded part; `reading`, if given, says where to gather faults.
+
+        Raises:
+            Rejected: when its structure breaks a rule of its encoding.
+            Unsupported: when the encoding is unknown.
+        """
+        from tensorark.codecs.encodings import find
+
+        if not isinstance(part.blob, Encoded):
+            raise InvalidInput("the part is not encoded", code="raw", where=where)
+        try:
+            encoding = find(part.blob.encoding, where)
+        except Unsupported as error:
+            error.located(self.path)
+            raise
+        limits, lenient = self._options[2], self._options[4]
+        # It may decode to more than the file has, so the memory of the machine counts as well.
+        most = replace(limits, decoded=min(limits.decoded, installed() or limits.decoded))
+        gathered = None if reading is None else reading.gathered
+        how = Reading(most, gathered, lenient=lenient)
+        return encoding.open(self._stored(part, where), part.nbytes, how, _memory)
+
+    def _stored(self, part: Part, where: tuple[str | int, ...]) -> Stored:
+        """Return the stored bytes of a part, to be read in ranges."""
+        from tensorark.codecs.encoding import Stored
+
+        spans = part.blob.spans
+
+        def read(start: int, length: int) -> memoryview:
+            pieces = self._read(cut(spans, start, length), where)
+            return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+
+        return Stored(
+            nbytes=sum(span.length for span in spans),
+            read=read,
+            where=where,
+            path=str(self._source.path_of(spans[0].file)),
+            offset=spans[0].offset,
+        )
 
     def _read(self, spans: Sequence[Span], where: tuple[str | int, ...]) -> list[memoryview]:
         try:
@@ -202,13 +376,16 @@ def open(  # noqa: A001 - the verb users know
     *,
     io: Access = "auto",
     structural: bool = False,
+    lenient: bool = False,
     limits: Limits = DEFAULT,
     store: PathLike | None = None,
 ) -> File:
     """Open a tensor file, the index of a shard set, or a folder that holds one of either.
 
     `io` is ``mmap``, ``pread`` or ``auto`` (mapping on local disks). `structural` leaves the rules
-    of layout profiles out, for files whose profiles are broken. No payload byte is read.
+    of layout profiles out, for files whose profiles are broken; `lenient` lets pass what the public
+    readers of a format let pass: in Tensorbit, which notes it in ``catalog.native.forgiven``, and
+    in parts under `zt.zstd-seekable/1`. No payload byte is read.
 
     The shards of a `.zt` are looked for when they are first used: beside it, by name and by
     content, and in `store`, a folder of files named ``<algorithm>/<hex>`` by their digests.
@@ -218,16 +395,24 @@ def open(  # noqa: A001 - the verb users know
         Unsupported: when it is of a format that is not read.
         ReadFailed: when it, or one of its shards, is missing or cannot be read.
     """
-    return _open(path, io, Reading(limits, structural=structural), store)
+    return _open(path, io, Reading(limits, structural=structural, lenient=lenient), store)
 
 
-def validate(path: PathLike, *, limits: Limits = DEFAULT, canonical: bool = False) -> list[Finding]:
+def validate(
+    path: PathLike,
+    *,
+    limits: Limits = DEFAULT,
+    canonical: bool = False,
+    architecture: bool = False,
+) -> list[Finding]:
     """Return every fault of the first stage that finds any; an empty list means valid.
 
     Reads no payload; with `canonical`, canonical form (`.zt` §6.3) is judged too, which reads
-    padding, and blobs where two may be equal.
+    padding, and blobs where two may be equal; with `architecture`, what the architecture of a
+    NInfer artifact calls for: parameters, their shapes, components (§11.3).
 
     Raises:
+        InvalidInput: when the format has no canonical form or no architecture.
         Unsupported: when the file is of a format that is not read.
         ReadFailed: when it cannot be read.
     """
@@ -244,10 +429,21 @@ def validate(path: PathLike, *, limits: Limits = DEFAULT, canonical: bool = Fals
                 if not isinstance(native, Manifest | RawFrame):
                     raise InvalidInput("canonical form is a matter of `.zt`", code="not-zt")
                 drive(judge(native, reading), file.source)
+            if architecture:
+                gathered += _architecture(file)
     except Rejected as error:
         if not gathered:
             gathered.append(_unlisted(error))
     return gathered
+
+
+def _architecture(file: File) -> list[Finding]:
+    from tensorark.formats.ninfer.architecture import check
+    from tensorark.formats.ninfer.directory import Directory
+
+    if not isinstance(file.catalog.native, Directory):
+        raise InvalidInput("architectures are a matter of NInfer", code="not-ninfer")
+    return check(file.catalog.native)
 
 
 def _unlisted(error: Rejected) -> Finding:
@@ -265,25 +461,39 @@ def _unlisted(error: Rejected) -> Finding:
 
 
 def _open(path: PathLike, io: Access, reading: Reading, store: PathLike | None = None) -> File:
-    name = os.fspath(path)
-    if Path(name).is_dir():
-        name = entry_of(name)
-    source = LocalSource(name, io=io, resolve=_Siblings(name))
+    name = opened = os.fspath(path)
+    if os.path.isdir(name):  # noqa: PTH112 - unlike that of `Path`, it never raises
+        members = members_of(name)
+        reading = replace(reading, members=members)
+        opened = str(Path(name, members[0])) if members else entry_of(name)
+    reading = replace(reading, name=Path(opened).name)
+    source = LocalSource(opened, io=io, resolve=_Siblings(opened))
     try:
         size = source.size()
         ends = (Span(0, min(size, HEAD)), Span(max(0, size - TAIL), min(size, TAIL)))
         head, tail = source.read(ends)
-        format_ = identify(bytes(head), bytes(tail), size, name)
+        format_ = identify(bytes(head), bytes(tail), size, opened)
+        if reading.members:
+            from tensorark.formats.tensorbit import TENSORBIT_FOLDER
+
+            format_ = TENSORBIT_FOLDER
         catalog = drive(format_.read(source.size, reading), source)
         source = _resolving(source, catalog, store)
     except BaseException as error:
         source.close()
         if isinstance(error, Error):
-            error.located(name)
+            error.located(opened)
         raise
-    structural, limits = reading.structural, reading.limits
     return File(
-        name, source, format_, catalog, io=io, structural=structural, limits=limits, store=store
+        name if reading.members else opened,
+        source,
+        format_,
+        catalog,
+        io=io,
+        structural=reading.structural,
+        limits=reading.limits,
+        store=store,
+        lenient=reading.lenient,
     )
 
 
@@ -293,16 +503,26 @@ def _reopen(
     structural: bool,  # noqa: FBT001
     limits: Limits,
     store: PathLike | None,
+    lenient: bool,  # noqa: FBT001
 ) -> File:
-    return _open(path, io, Reading(limits, structural=structural), store)
+    return _open(path, io, Reading(limits, structural=structural, lenient=lenient), store)
 
 
 def _resolving(source: LocalSource, catalog: Catalog, store: PathLike | None) -> LocalSource:
-    """Return a source that finds the shards which the catalog of a `.zt` declares."""
+    """Return a source that finds the shards which a catalog declares, and judges them."""
+    if not catalog.files:
+        return source
+    if catalog.format == "ninfer":
+        from tensorark.formats.ninfer.directory import Directory
+        from tensorark.formats.ninfer.read import Admission
+
+        if isinstance(catalog.native, Directory):
+            admission = Admission.of(catalog.native)
+            return source.resolving(Admitted(source.path.absolute().parent, admission))
     from tensorark.formats.zt.frame import shard_fault
     from tensorark.formats.zt.manifest import Manifest
 
-    if not isinstance(catalog.native, Manifest) or not catalog.native.shards:
+    if not isinstance(catalog.native, Manifest):
         return source
     return source.resolving(
         Shards(
@@ -312,6 +532,10 @@ def _resolving(source: LocalSource, catalog: Catalog, store: PathLike | None) ->
             store=None if store is None else Path(store).absolute(),
         )
     )
+
+
+def _memory(nbytes: int) -> memoryview:
+    return allocate(nbytes) if nbytes >= _LARGE else memoryview(bytearray(nbytes))
 
 
 class _Siblings:
@@ -324,52 +548,6 @@ class _Siblings:
 
     def __call__(self, label: str) -> Path:
         """Return the path of the file that is called `label`."""
+        if "/" in label:  # only a Tensorbit manifest may name files in folders below its own
+            return descendant(self._path.parent, label)
         return sibling(self._path.parent, label)
-
-
-def entry_of(folder: PathLike) -> str:
-    """Return the one model in a folder: its shard index if there is one, else its only file.
-
-    Raises:
-        InvalidInput: when there is none, or more than one to choose from.
-    """
-    found = entries_of(folder)
-    indexes = [each for each in found if each.endswith(_INDEX_SUFFIX)]
-    if len(indexes) == 1 and len(found) > 1:
-        strays = ", ".join(Path(each).name for each in found if each not in indexes)
-        _log.warning("%s: the index is read; beside it lie %s", os.fspath(folder), strays)
-    chosen = indexes if len(indexes) == 1 else found
-    if len(chosen) == 1:
-        return chosen[0]
-    raise InvalidInput(
-        "the folder holds more than one model: name one" if found else "the folder holds no model",
-        code="folder",
-        path=os.fspath(folder),
-        found=", ".join(Path(each).name for each in found[:6]) or None,
-    )
-
-
-def entries_of(folder: PathLike) -> list[str]:
-    """Return the models in a folder by name; the shards that an index lists are left out."""
-    from tensorark.formats import FORMATS
-
-    suffixes = tuple(suffix for each in FORMATS for suffix in each.suffixes)
-    try:
-        names = sorted(each.name for each in Path(folder).iterdir() if each.is_file())
-    except OSError as error:
-        raise ReadFailed(error.strerror or str(error), path=os.fspath(folder)) from error
-    models = [name for name in names if name.endswith(suffixes)]
-    indexes = [name for name in models if name.endswith(_INDEX_SUFFIX)]
-    stems = [name.removesuffix(_INDEX_SUFFIX) for name in indexes]
-    shards = _shards_of(models, stems)
-    return [str(Path(folder) / name) for name in models if name not in shards]
-
-
-def _shards_of(names: Sequence[str], indexes: Sequence[str]) -> set[str]:
-    """Return the names that are shards of others: ``<stem>-00001-of-00002.<suffix>``."""
-    found = set()
-    for name in names:
-        match = re.fullmatch(r"(.+)-\d{5}-of-\d{5}(\.\w+)", name)
-        if match and (match[1] + match[2] in indexes or match[1] + match[2] in names):
-            found.add(name)
-    return found

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tensorark.errors import InvalidInput
 from tensorark.model import Catalog, Tensor
-from tensorark.wire.cbor import CborFault, decode, encode
+from tensorark.wire.cbor import CborFault, Unencodable, decode, encode
 
 ENTRY: Final = "tensorark.attributes"
 """Holds, as hexadecimal deterministic CBOR, what text cannot: ``{"file": …, "tensors": …}``."""
@@ -29,16 +30,39 @@ class Carried:
 
 
 def to_text(file: Attributes, tensors: Iterable[Tensor]) -> dict[str, str] | None:
-    """Return the metadata that carries these attributes; None where there are none."""
+    """Return the metadata that carries these attributes; None where there are none.
+
+    Raises:
+        InvalidInput: when a value has no place in any metadata.
+    """
     by_name = {each.name: dict(each.attributes) for each in tensors if each.attributes is not None}
-    typed = {key: value for key, value in (file or {}).items() if not isinstance(value, str)}
     if file is None and not by_name:
         return None
-    metadata = {key: _shown(value) for key, value in (file or {}).items()}
-    if typed or by_name:
-        exact = {"file": None if file is None else typed, "tensors": by_name}
-        metadata[ENTRY] = encode(exact).hex()
-    return metadata
+    text = {k: v for k, v in (file or {}).items() if isinstance(v, str) and k != ENTRY}
+    typed = {k: v for k, v in (file or {}).items() if k not in text}
+    if not typed and not by_name:
+        return text
+    entry = _entry({"file": None if file is None else typed, "tensors": by_name})
+    exact = _read(entry)
+    if exact is None:
+        detail = "the name of an attribute is not text"
+        raise InvalidInput(detail, code="attribute", where=("attributes",))
+    # Shown as it will be read back: a tuple, say, as the list that it becomes.
+    shown = {key: _shown(value) for key, value in (exact.file or {}).items()}
+    return {key: text[key] if key in text else shown[key] for key in file or ()} | {ENTRY: entry}
+
+
+def _entry(exact: Mapping[str, object]) -> str:
+    try:
+        return encode(exact).hex()
+    except Unencodable as error:
+        whose, *rest = error.where
+        if whose == "file":
+            where = ("attributes", *rest)
+        else:
+            where = ("objects", *rest[:1], "attributes", *rest[1:])
+        detail = f"an attribute cannot be stored: {error.detail}"
+        raise InvalidInput(detail, code="attribute", where=where) from None
 
 
 def from_text(metadata: Mapping[str, str] | None) -> Carried:
@@ -52,7 +76,7 @@ def from_text(metadata: Mapping[str, str] | None) -> Carried:
     if exact.file is None:
         return Carried(plain or None, exact.tensors)
     for key, value in exact.file.items():
-        if plain.get(key) == _shown(value):
+        if key == ENTRY or plain.get(key) == _shown(value):
             plain[key] = value
     return Carried(plain, exact.tensors)
 
@@ -85,12 +109,19 @@ def _shown(value: object) -> str:
 
 def brought_home(catalog: Catalog) -> Carried:
     """Return the attributes of a catalog; those that it carries as text get their types back."""
-    if catalog.format != "zt":
-        return from_text(text_of(catalog.attributes))
     tensors = catalog.tensors.values()
-    return Carried(
-        catalog.attributes, {t.name: t.attributes for t in tensors if t.attributes is not None}
-    )
+    own = {t.name: t.attributes for t in tensors if t.attributes is not None}
+    if catalog.format == "zt":
+        return Carried(catalog.attributes, own)
+    # Beside text, a format may have typed attributes of its own, which need no way home.
+    typed = {k: v for k, v in (catalog.attributes or {}).items() if not isinstance(v, str)}
+    if not typed and not own:
+        return from_text(text_of(catalog.attributes))
+    text = {k: str(v) for k, v in (catalog.attributes or {}).items() if k not in typed}
+    carried = from_text(text or None)
+    file = {**(carried.file or {}), **typed}
+    by_name = {name: {**carried.tensors.get(name, {}), **held} for name, held in own.items()}
+    return Carried(file or None, {**carried.tensors, **by_name})
 
 
 def text_of(attributes: Attributes) -> dict[str, str] | None:

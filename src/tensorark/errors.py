@@ -68,7 +68,7 @@ class Error(Exception):
             setattr(self, name, value)
 
     def __str__(self) -> str:
-        """Say what is wrong, then rule, section, place and byte offset: one line."""
+        """Say what is wrong, then rule, section, place and byte offset: one line, escaped."""
         text = self.detail
         facts = [self.code + (f" §{self.section}" if self.section else "")]
         if self.where:
@@ -78,10 +78,10 @@ class Error(Exception):
         if self.path is not None:
             facts.append(f"in {self.path}")
         if self.expected is not None:
-            text += f": expected {self.expected}"
+            text += f": expected {_cut(self.expected)}"
             if self.found is not None:
-                text += f", found {self.found}"
-        return f"{text} [{', '.join(facts)}]"
+                text += f", found {_cut(self.found)}"
+        return printable(f"{text} [{', '.join(facts)}]")
 
     def located(self, path: str) -> Error:
         """Return self, with `path` filled in when it was not known before."""
@@ -152,6 +152,19 @@ def quoted(text: str, limit: int = 120) -> str:
     """
     body = escaped(text if len(text) <= limit else text[:limit] + "…")
     return '"' + body.replace('"', '\\"') + '"'
+
+
+def _cut(value: object, limit: int = 1000) -> str:
+    """Write one side of a disagreement, which may be a text of a hostile file, of any length."""
+    text = str(value)
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def printable(text: str) -> str:
+    """Escape what could steer a terminal in a message whose names are quoted already."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def escaped(text: str) -> str:

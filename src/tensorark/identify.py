@@ -119,8 +119,6 @@ _STRANGERS: Final = (
         "file.ztensor-old", "a zTensor file of version 0 or 1", _starts(b"ZTEN"), tensors=True
     ),
     _Stranger("file.gguf", "a GGUF file", _starts(b"GGUF"), tensors=True),
-    _Stranger("file.ninfer", "a NInfer artifact", _starts(b"NINFER\0", b"NINPRT\0"), tensors=True),
-    _Stranger("file.tensorbit", "a Tensorbit file", _starts(b"TB01"), tensors=True),
     _Stranger("file.hdf5", "an HDF5 file", _starts(b"\x89HDF\r\n\x1a\n"), tensors=True),
     _Stranger("file.npy", "a numpy array file", _starts(b"\x93NUMPY"), tensors=True),
     _Stranger("file.npz", "a numpy archive", _zip(b".npy"), tensors=True),

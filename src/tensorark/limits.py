@@ -19,6 +19,9 @@ class Limits:
     index_file: int = 1 << 30
     """A shard index in JSON; files above 20 MB exist, so the cap equals a header's."""
 
+    ninfer_directory: int = 256 << 20
+    """The JSON text of a `.ninfer`; 100,000 objects take some tens of MB."""
+
     decoded: int = 1 << 48
     """Decoded bytes that one read may allocate (§8.1 of `.zt` asks for a cap). A raw part cannot
     exceed its file; this stops invented sizes before they reach the allocator."""

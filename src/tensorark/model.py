@@ -6,7 +6,7 @@ Addresses, not meaning: nothing here reads, translates or interprets. What does 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -26,6 +26,17 @@ class Span:
     def end(self) -> int:
         """First byte after the range."""
         return self.offset + self.length
+
+
+def cut(spans: Sequence[Span], start: int, length: int) -> list[Span]:
+    """Return where the bytes [start, start + length) of what lies in `spans` are, in order."""
+    found = []
+    for span in spans:
+        first, last = max(start, 0), min(start + length, span.length)
+        if first < last:
+            found.append(Span(span.offset + first, last - first, span.file))
+        start -= span.length
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,16 @@ from typing import Final, Generic, Literal, TypeVar
 from tensorark.errors import Rejected, Where
 from tensorark.limits import DEFAULT, Limits
 
-Stage = Literal["frame", "syntax", "schema", "open", "content", "canonical"]
-STAGES: Final[tuple[Stage, ...]] = ("frame", "syntax", "schema", "open", "content", "canonical")
+Stage = Literal["frame", "syntax", "schema", "open", "content", "canonical", "architecture"]
+STAGES: Final[tuple[Stage, ...]] = (
+    "frame",
+    "syntax",
+    "schema",
+    "open",
+    "content",
+    "canonical",
+    "architecture",
+)
 
 D_contra = TypeVar("D_contra", contravariant=True)
 D = TypeVar("D")
@@ -98,12 +106,17 @@ class Reading:
 
     With `gathered` None the first fault of a stage raises. With a list, all faults of a stage are
     appended to it before the first one raises, so a later stage never sees a broken document.
-    `structural` leaves the rules of layout profiles out.
+    `structural` leaves the rules of layout profiles out, `lenient` lets pass what a format's public
+    readers tolerate. `name` is that of the opened file, for formats that hold no names; `members`
+    are the files of a folder that is read without a file that lists them.
     """
 
     limits: Limits = DEFAULT
     gathered: list[Finding] | None = None
     structural: bool = field(default=False, kw_only=True)
+    lenient: bool = field(default=False, kw_only=True)
+    name: str = field(default="", kw_only=True)
+    members: tuple[str, ...] = field(default=(), kw_only=True)
 
     def require(
         self,

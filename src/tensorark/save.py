@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorark import carry
-from tensorark.convert import target_of
-from tensorark.convert.safetensors import hold
+from tensorark.conversion import target_of
+from tensorark.conversion.safetensors import hold
+from tensorark.errors import InvalidInput
 from tensorark.formats import safetensors
 from tensorark.io.publish import publish
 from tensorark.model import Part, Raw, Tensor
@@ -26,6 +27,10 @@ def save_arrays(
         InvalidInput: when elements have no storage type, or a name or value cannot be stored.
         Unsupported: when the format cannot hold a tensor.
     """
+    for name in arrays:
+        if not isinstance(name, str):
+            detail = "the name of a tensor is not text"
+            raise InvalidInput(detail, code="name", found=type(name).__name__)
     if target_of(path).name == "zt":
         with Writer(path, attributes=metadata) as writer:
             for name in sorted(arrays):
@@ -37,12 +42,10 @@ def save_arrays(
 def _save_safetensors(
     arrays: Mapping[str, Any], path: PathLike, metadata: Mapping[str, object] | None
 ) -> None:
-    import numpy as np
-
-    from tensorark.codecs.numbers import encode, ids_of, nbytes_of
+    from tensorark.codecs.numbers import as_array, encode, ids_of, nbytes_of
     from tensorark.model import Span
 
-    values = {name: np.asarray(array) for name, array in arrays.items()}
+    values = {name: as_array(array) for name, array in arrays.items()}
     tensors = [
         Tensor(
             name,

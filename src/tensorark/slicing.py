@@ -78,6 +78,30 @@ def _address(array: Array) -> int:
     return address
 
 
+def extent(selection: Selection) -> tuple[int, int]:
+    """Return the first element that `selection` needs, and the one behind the last."""
+    if 0 in selection.shape:
+        return 0, 0
+    reach = [
+        stride * (length - 1)
+        for length, stride in zip(selection.shape, selection.strides, strict=True)
+    ]
+    first = selection.offset + sum(each for each in reach if each < 0)
+    return first, selection.offset + sum(each for each in reach if each > 0) + 1
+
+
+def pick(selection: Selection, block: Array, first: int) -> Any:
+    """Return the selected elements out of `block`, which holds the elements from `first` on.
+
+    The result is a new array, or a scalar of numpy.
+    """
+    if 0 in selection.shape:
+        return np.empty(selection.shape, block.dtype)
+    strides = [stride * block.itemsize for stride in selection.strides]
+    result = as_strided(block[selection.offset - first :], selection.shape, strides).copy()
+    return result[()] if selection.scalar else result
+
+
 def gather(selection: Selection, width: int, element: np.dtype[Any], read: ReadElements) -> Any:
     """Read the selected elements, `width` bytes each, into a new array, or a scalar of numpy.
 
@@ -87,7 +111,7 @@ def gather(selection: Selection, width: int, element: np.dtype[Any], read: ReadE
         return np.empty(selection.shape, element)
     offset = selection.offset
     axes: list[tuple[int, int]] = []
-    flipped: list[slice] = []
+    flipped: list[Any] = []
     for length, stride in zip(selection.shape, selection.strides, strict=True):
         if length > 1:
             axes.append((length, abs(stride)))
@@ -98,11 +122,14 @@ def gather(selection: Selection, width: int, element: np.dtype[Any], read: ReadE
     out = np.empty([length for length, _ in axes], element)
     for place, shift in _positions(outer):
         block = read(offset + shift, extent)
-        itemsize = block.itemsize
-        out[place] = as_strided(
-            block, [length for length, _ in inner], [stride * itemsize for _, stride in inner]
+        # not `as_strided`, which does not know the types of ml_dtypes
+        out[(*place, ...)] = np.ndarray(
+            [length for length, _ in inner],
+            element,
+            block.view(np.uint8).data,
+            strides=[stride * element.itemsize for _, stride in inner],
         )
-    result = out[tuple(flipped)].reshape(selection.shape)
+    result = out[(*flipped, ...)].reshape(selection.shape)
     return result[()] if selection.scalar else result
 
 
@@ -117,6 +144,6 @@ def _inner(axes: list[tuple[int, int]], width: int) -> tuple[int, int]:
     return 0, extent
 
 
-def _positions(axes: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, ...], int]]:
+def _positions(axes: list[tuple[int, int]]) -> Iterator[tuple[tuple[Any, ...], int]]:
     for place in product(*(range(length) for length, _ in axes)):
         yield place, sum(i * stride for i, (_, stride) in zip(place, axes, strict=True))

@@ -5,13 +5,16 @@ Owns laziness: nothing is read until an array is wanted, and then no more than i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tensorark.errors import LimitExceeded, NotFound, Unsupported
-from tensorark.model import Encoded, Part, Raw, Span, Tensor
+from tensorark.model import Encoded, Part, Raw, Tensor
+from tensorark.vocab import DTYPES, TYPES
+from tensorark.vocab.layouts import check, profile_of
+from tensorark.vocab.layouts.dense import DENSE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,11 +26,23 @@ _DENSE: Final = "dense"
 _CPU: Final = (1, 0)
 
 
+Ranges = Callable[[int, int], memoryview]
+"""Gives decoded bytes [start, start + length) of a part."""
+
+
 class Payload(Protocol):
     """What a view needs of its file: the bytes of parts and spans."""
 
     def payload(self, part: Part, where: tuple[str | int, ...] = ()) -> memoryview:
         """Return the decoded bytes of a part, read-only."""
+        ...
+
+    def ranges(self, part: Part, where: tuple[str | int, ...] = ()) -> Ranges:
+        """Return what reads decoded bytes [start, start + length) of a part."""
+        ...
+
+    def judge(self, name: str) -> None:
+        """Judge a tensor by the rules that its format defers until it is interpreted."""
         ...
 
     def private(self, part: Part) -> memoryview | None:
@@ -94,13 +109,20 @@ class TensorView:
 
     @property
     def dtype(self) -> str:
-        """Id of the elements: the logical type where there is one, else the storage type."""
+        """Id of the elements, as `numpy` gives them: f32 for quantised layouts.
+
+        Else the logical type where there is one, or the storage type.
+        """
+        profile = None if self.layout == _DENSE else profile_of(self.layout)
+        found = None if profile is None else profile.elements_of(self.tensor)
+        if found is not None:
+            return found
         part = self._main
         return part.type or part.dtype
 
     @property
     def logical_type(self) -> str | None:
-        """Logical type id, or None where it is the storage type."""
+        """Logical type id of what is stored, or None where it is the storage type."""
         return self._main.type
 
     @property
@@ -116,7 +138,8 @@ class TensorView:
     @property
     def _main(self) -> Part:
         parts = self.tensor.parts
-        return parts.get("data") or parts.get("values") or next(iter(parts.values()))
+        main = (parts.get(role) for role in ("data", "values", "weights"))
+        return next((part for part in main if part is not None), next(iter(parts.values())))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -134,6 +157,15 @@ class TensorView:
             part = Part(Raw(part.blob.spans), part.dtype, part.type)
         return self._file.payload(part, self._where(role))
 
+    def decoded(self, role: str = "data") -> memoryview:
+        """Return the decoded bytes of a part, uninterpreted.
+
+        Raises:
+            NotFound: when there is no such part.
+            Unsupported: when its encoding is unknown.
+        """
+        return self._file.payload(self._part(role), self._where(role))
+
     def tobytes(self) -> bytes:
         """Return the values as row-major little-endian bytes."""
         return self.numpy().tobytes()
@@ -150,11 +182,13 @@ class TensorView:
         from tensorark.codecs.layouts import assemble
 
         self._check_size()
+        self._file.judge(self.name)
         try:
-            values = assemble(self.tensor, self._read)
+            values = assemble(self.tensor, _Reader(self._file, self.tensor))
         except (MemoryError, OverflowError) as error:
             raise self._too_large() from error
-        return np.array(values) if copy else values
+        is_shared = not values.flags.writeable  # else it was assembled or decoded for us alone
+        return np.array(values) if copy and is_shared else values
 
     def torch(self) -> torch.Tensor:
         """Return the values as a torch tensor on the CPU, without copying where that is safe.
@@ -182,6 +216,7 @@ class TensorView:
         """
         if self.layout != _DENSE or not isinstance(self._main.blob, Raw):
             return None
+        check(DENSE, self.tensor)
         return self._file.private(self._main)
 
     def __array__(
@@ -204,7 +239,7 @@ class TensorView:
         from tensorark.codecs.numbers import numpy_dtype
 
         data = self.private()
-        if data is None or self.dtype in {"bool", "f4_e2m1"}:
+        if not data or self.dtype in {"bool", "f4_e2m1"}:
             values = self.numpy(copy=True)
         else:
             element = numpy_dtype(self._main.dtype, self._main.type)
@@ -223,36 +258,80 @@ class TensorView:
         from tensorark import slicing
         from tensorark.codecs import numbers
 
+        if self.layout != _DENSE:
+            return self._decoded(index)
+        check(DENSE, self.tensor)
         part = self._main
-        mapped = self._file.is_mapped and part.type not in {"bool", "f4_e2m1"}
-        if mapped or self.layout != _DENSE or not slicing.is_basic(index) or not self.size:
+        plain = isinstance(part.blob, Raw) and part.type not in {"bool", "f4_e2m1"}
+        mapped = self._file.is_mapped and plain
+        if mapped or not slicing.is_basic(index) or not self.size:
             return self.numpy()[index]
-        if not isinstance(part.blob, Raw) or len(part.blob.spans) != 1:
+        if len(part.blob.spans) != 1:
             return self.numpy()[index]
         element = numbers.numpy_dtype(part.dtype, part.type)
         selection = slicing.select(self.shape, index)
+        ranges = self._file.ranges(part, self._where("data"))
 
         def read(start: int, count: int) -> Array:
-            return self._elements(part, start, count)
+            return self._elements(part, ranges, start, count)
 
         return slicing.gather(selection, element.itemsize, element, read)
 
-    def _elements(self, part: Part, start: int, count: int) -> Array:
-        """Read elements [start, start + count) of a dense part stored in one span."""
+    def elements(self, start: int, stop: int) -> Array:
+        """Return the flat elements [start, stop) in row-major order.
+
+        Reads no more than what holds them, where the layout allows that.
+
+        Raises:
+            IndexError: when there are no such elements.
+        """
+        if not 0 <= start <= stop <= self.size:
+            raise IndexError(f"elements [{start}, {stop}) of {self.size}")
+        from tensorark.codecs.layouts import find
+
+        self._check_size()
+        if self.layout == _DENSE:
+            check(DENSE, self.tensor)
+            ranges = self._file.ranges(self._main, self._where("data"))
+            return self._elements(self._main, ranges, start, stop - start)
+        partial = find(self.tensor).elements
+        if partial is None or start == stop:
+            return self.numpy().reshape(-1)[start:stop]
+        self._file.judge(self.name)
+        try:
+            return partial(self.tensor, _Reader(self._file, self.tensor), start, stop)
+        except (MemoryError, OverflowError) as error:
+            raise self._too_large() from error
+
+    def _decoded(self, index: Any) -> Any:
+        """Index a tensor of a layout profile; where it can, decode only what lies between."""
+        from tensorark import slicing
+        from tensorark.codecs.layouts import find
+
+        elements = find(self.tensor).elements
+        if elements is None or not slicing.is_basic(index) or not self.size:
+            return self.numpy()[index]
+        self._check_size()
+        self._file.judge(self.name)
+        selection = slicing.select(self.shape, index)
+        first, last = slicing.extent(selection)
+        try:
+            block = elements(self.tensor, _Reader(self._file, self.tensor), first, last)
+        except (MemoryError, OverflowError) as error:
+            raise self._too_large() from error
+        return slicing.pick(selection, block, first)
+
+    def _elements(self, part: Part, ranges: Ranges, start: int, count: int) -> Array:
+        """Read elements [start, start + count) of a dense part."""
         from tensorark.codecs import numbers
 
         element = numbers.numpy_dtype(part.dtype, part.type)
-        (span,) = part.blob.spans
         if numbers.is_packed(part.type):
             first, end = start // 2, -(-(start + count) // 2)
-            data = self._file.payload(_cut(part, span, first, end - first), self._where("data"))
+            data = ranges(first, end - first)
             return numbers.unpack_nibbles(data)[start % 2 :][:count].view(element)
-        piece = _cut(part, span, start * element.itemsize, count * element.itemsize)
-        data = self._file.payload(piece, self._where("data"))
+        data = ranges(start * element.itemsize, count * element.itemsize)
         return numbers.decode(data, (part.dtype, part.type), (count,), self._where("data"))
-
-    def _read(self, role: str) -> memoryview:
-        return self._file.payload(self.tensor.parts[role], self._where(role))
 
     def _part(self, role: str) -> Part:
         try:
@@ -266,7 +345,11 @@ class TensorView:
         return ("objects", self.name, "parts", role)
 
     def _check_size(self) -> None:
-        if max(self.nbytes, self.size) > self._file.decoded_limit:
+        if self.layout == _DENSE:  # never more than its file has, or than its encoding may give
+            return
+        known = TYPES.get(self.dtype)
+        bits = 8 * DTYPES.get(self.dtype, 1) if known is None else max(known.bits, 8)
+        if self.size * bits // 8 > self._file.decoded_limit:
             raise self._too_large()
 
     def _too_large(self) -> LimitExceeded:
@@ -278,17 +361,39 @@ class TensorView:
         )
 
 
-def _cut(part: Part, span: Span, start: int, length: int) -> Part:
-    return Part(Raw((Span(span.offset + start, length, span.file),)), part.dtype, part.type)
+class _Reader:
+    """Gives the decoded bytes of the parts of a tensor, whole or in ranges that ascend."""
+
+    __slots__ = ("_file", "_ranges", "_tensor", "_windows")
+
+    def __init__(self, file: Payload, tensor: Tensor) -> None:
+        self._file = file
+        self._tensor = tensor
+        self._ranges: dict[str, Ranges] = {}
+        self._windows: dict[str, tuple[int, memoryview]] = {}
+
+    def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of the part with this role."""
+        part = self._tensor.parts[role]
+        where = ("objects", self._tensor.name, "parts", role)
+        if (start, stop) == (0, None):
+            return self._file.payload(part, where)
+        end = part.nbytes if stop is None else stop
+        if isinstance(part.blob, Raw):
+            return self._range(role, part, where)(start, end - start)
+        # Small ranges of an encoded part would decode its frames again and again.
+        begin, window = self._windows.get(role, (0, memoryview(b"")))
+        if not begin <= start <= end <= begin + len(window):
+            begin, length = start, min(max(end - start, _WINDOW), part.nbytes - start)
+            window = self._range(role, part, where)(begin, length)
+            self._windows[role] = (begin, window)
+        return window[start - begin : end - begin]
+
+    def _range(self, role: str, part: Part, where: tuple[str | int, ...]) -> Ranges:
+        if role not in self._ranges:
+            self._ranges[role] = self._file.ranges(part, where)
+        return self._ranges[role]
 
 
-def unknown_encoding(encoding: str, where: tuple[str | int, ...]) -> Unsupported:
-    """Return the refusal to decode a part under an encoding that is not known (§5.3)."""
-    return Unsupported(
-        "the encoding is unknown, so the part is not decoded",
-        code="unknown-encoding",
-        section="5.3",
-        where=where,
-        found=encoding,
-        hint="raw() gives the stored bytes",
-    )
+_WINDOW: Final = 8 << 20
+"""Bytes of an encoded part that are decoded at least."""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import prod
+from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
 
 import xxhash
 
@@ -21,17 +22,24 @@ from tensorark.api import File, PathLike
 from tensorark.carry import Carried
 from tensorark.errors import Error, InvalidInput, Rejected
 from tensorark.formats.zt import canonical
-from tensorark.formats.zt.frame import CANONICAL_ALIGN, MAGIC
+from tensorark.formats.zt.amend import KEEP
+from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
+from tensorark.generation import Generation, generation
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.model import Part, Raw, Span, Tensor
+from tensorark.io.source import octets
+from tensorark.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.rules import Reading
 from tensorark.vocab import DTYPES, TYPES, size_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from tensorark.codecs.encoding import Encoder
+    from tensorark.codecs.encodings import Compression
+    from tensorark.codecs.layout import Laid
 
 Ids = tuple[str, str | None]
 """A storage type, and a logical type or None."""
@@ -43,18 +51,22 @@ CHUNK: Final = 1 << 20
 class Assembly:
     """The parts of one `.zt` on their way through a sink.
 
-    Each part is placed, hashed and written as its bytes pass. Parts of equal bytes share a blob;
-    their bytes are compared before their hashes are trusted (§6.3).
+    Each part is placed, hashed, encoded if that is wanted, and written as its bytes pass. Parts of
+    equal bytes share a blob; their bytes are compared before their hashes are trusted (§6.3).
     """
 
     def __init__(self, sink: Sink, align: int = CANONICAL_ALIGN) -> None:
         self._sink = sink
         self._align = check_align(align)
-        self._blobs: dict[tuple[str, int], list[int]] = {}
+        self._blobs: dict[tuple[str, int, str | None], list[int]] = {}
         self._empty: int | None = None
         self._before = self._offset = 0
         self._state = xxhash.xxh3_64()
-        sink.write(MAGIC)
+        self._nbytes = 0
+        self._encoding: str | None = None
+        self._encoder: Encoder | None = None
+        if not sink.tell():  # a generation goes on behind those before it
+            sink.write(MAGIC)
 
     def add(self, chunks: Iterable[Buffer]) -> tuple[Span, str]:
         """Write a part from its bytes; return where they lie and their xxh3 digest."""
@@ -63,34 +75,58 @@ class Assembly:
             self.write(chunk)
         return self.end()
 
-    def begin(self) -> None:
+    def begin(self, compression: Compression | None = None) -> None:
         """Begin a part at the next place that the alignment allows."""
+        self._encoding = None if compression is None else compression.encoding.id
+        self._encoder = None if compression is None else compression.encoder()
+        self._nbytes = 0
         self._before = self._sink.tell()
         self._offset = align_up(self._before, self._align)
         self._sink.skip(self._offset - self._before)
         self._state.reset()
 
     def write(self, chunk: Buffer) -> None:
-        """Go on with the part."""
-        view = memoryview(chunk).cast("B") if memoryview(chunk).nbytes else memoryview(b"")
+        """Go on with the part.
+
+        Raises:
+            InvalidInput: when `chunk` is no contiguous buffer.
+        """
+        view = octets(chunk)
         for start in range(0, len(view), CHUNK):
             piece = view[start : start + CHUNK]
             self._state.update(piece)
+            self._nbytes += len(piece)
+            if self._encoder is None:
+                self._sink.write(piece)
+            else:
+                self._put(self._encoder.write(piece))
+
+    def _put(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
             self._sink.write(piece)
 
     def end(self) -> tuple[Span, str]:
         """End the part; return where its bytes lie, maybe in an earlier blob, and its digest."""
-        length = self._sink.tell() - self._offset
         digest = "xxh3:" + self._state.hexdigest()
-        if not length:
+        if not self._nbytes:  # nothing is gained by encoding it
+            self._encoding = None
             return self._end_empty(), digest
-        twins = self._blobs.setdefault((digest, length), [])
+        if self._encoder is not None:
+            self._put(self._encoder.finish())
+        length = self._sink.tell() - self._offset
+        twins = self._blobs.setdefault((digest, length, self._encoding), [])
         for twin in twins:
             if self._sink.same(twin, self._offset, length):
                 self._sink.rewind(self._before)
                 return Span(twin, length), digest
         twins.append(self._offset)
         return Span(self._offset, length), digest
+
+    def blob(self, span: Span) -> Blob:
+        """Return the part that ended last as a blob at `span`, raw or encoded as it was begun."""
+        if self._encoding is None:
+            return Raw((span,))
+        return Encoded((span,), self._encoding, self._nbytes)
 
     def _end_empty(self) -> Span:
         """Place a part without bytes: it takes no room, and all of them share one offset."""
@@ -101,14 +137,17 @@ class Assembly:
         return Span(self._empty, 0)
 
     def finish(
-        self, tensors: Iterable[Tensor], attributes: Mapping[str, object] | None = None
+        self,
+        tensors: Iterable[Tensor],
+        attributes: Mapping[str, object] | None = None,
+        shards: Mapping[str, Shard] | None = None,
     ) -> None:
         """Write manifest and footer.
 
         Raises:
             InvalidInput: when a name or an attribute has no place in a manifest.
         """
-        manifest = encode_manifest(tensors, attributes)
+        manifest = encode_manifest(tensors, attributes, shards)
         before = self._sink.tell()
         offset = align_up(before, self._align)
         self._sink.skip(offset - before)
@@ -146,12 +185,22 @@ class _Dropped(Exception):
 class Writer:
     """Writes a `.zt`, tensor by tensor, in bounded memory.
 
-    The file is canonical (§6.3) unless `align` asks for another placement. Tensors may come in any
-    order: canonical order is restored at the end by one more copy, which tensors given in ascending
-    order of their names save. Nothing appears at `path` before a clean exit, and nothing that was
-    there is harmed by a failure.
+    The file is canonical (§6.3) unless `align` asks for another placement or `encoding` for encoded
+    parts. Tensors may come in any order: canonical order is restored at the end by one more copy,
+    which tensors given in ascending order of their names save. Nothing appears at `path` before a
+    clean exit, and nothing that was there is harmed by a failure.
+
+    `encoding` ``zstd`` compresses every part that has bytes, whether it shrinks or not, with zstd's
+    `level` (3) and `frame_size` decoded bytes in a frame (1 MiB); blobs start at multiples of 4096
+    unless `align` is given. The encoding that a single tensor is given goes before it.
 
     `overwrite` False refuses to replace a file that exists.
+
+    `append` adds a generation to the `.zt` at `path` instead (§2.5): its bytes stay as they are and
+    what is written comes behind them, placed as the file was unless `align` says otherwise. Names
+    that it has are refused, or superseded with `replace`; its attributes stay unless `attributes`
+    are given. After a failure the file is cut back to its old length; a process that is killed
+    leaves a file that readers refuse (`tensorark.diagnose` says what is left).
     """
 
     def __init__(
@@ -161,8 +210,22 @@ class Writer:
         attributes: Mapping[str, object] | None = None,
         align: int | None = None,
         overwrite: bool = True,
+        append: bool = False,
+        replace: bool = False,
+        encoding: str | None = None,
+        level: int | None = None,
+        frame_size: int | None = None,
     ) -> None:
+        self._compression = compression_of(encoding, level=level, frame_size=frame_size)
+        if self._compression is not None and align is None and not append:
+            align = ALIGN
+        if replace and not append:
+            raise InvalidInput("`replace` is a matter of appending", code="option")
         self.path = os.fspath(path)
+        self._append = append
+        self._replace = replace
+        self.generation: Generation | None = None
+        self._given_align = align
         self._canonical = align is None
         self._align = check_align(CANONICAL_ALIGN if align is None else align)
         self._attributes = attributes
@@ -172,6 +235,11 @@ class Writer:
         self._streaming = False
 
     def __enter__(self) -> Self:
+        if self._append:
+            begun = self._exits.enter_context(generation(self.path, align=self._given_align))
+            self.generation = begun
+            self._assembly = Assembly(begun.sink, begun.align)
+            return self
         self._sink = self._exits.enter_context(publish(self.path, overwrite=self._overwrite))
         self._assembly = Assembly(self._sink, self._align)
         return self
@@ -184,6 +252,11 @@ class Writer:
     ) -> None:
         if error is not None:
             self._exits.__exit__(kind, error, trace)
+            return
+        if self.generation is not None:
+            with self._exits:
+                kept = KEEP if self._attributes is None else self._attributes
+                self.generation.finish(self._tensors, attributes=kept)
             return
         ordered = sorted(self._tensors, key=lambda tensor: tensor.name)
         if self._canonical and ordered != self._tensors:
@@ -207,21 +280,28 @@ class Writer:
         finally:
             self._exits.__exit__(_Dropped, dropped, None)
 
-    def add(self, name: str, array: Any, *, attributes: Mapping[str, object] | None = None) -> None:
+    def add(
+        self,
+        name: str,
+        array: Any,
+        *,
+        attributes: Mapping[str, object] | None = None,
+        encoding: str | None = None,
+    ) -> None:
         """Write an array, or anything numpy makes one of, as a dense tensor.
 
         Strided, Fortran-order, broadcast, big-endian, 0-d and empty arrays are stored by value.
+        `encoding`, ``raw`` or ``zstd``, goes before that of the file.
 
         Raises:
-            InvalidInput: when no storage type holds its elements.
+            InvalidInput: when numpy makes no array of it, no storage type holds its elements, or
+                the file is to be canonical and the tensor encoded.
         """
-        import numpy as np
+        from tensorark.codecs.numbers import as_array, encode, ids_of
 
-        from tensorark.codecs.numbers import encode, ids_of
-
-        values = np.asarray(array)
+        values = as_array(array)
         parts = {"data": (ids_of(values.dtype), encode(values))}
-        self.add_parts(name, values.shape, "dense", parts, attributes=attributes)
+        self.add_parts(name, values.shape, "dense", parts, attributes=attributes, encoding=encoding)
 
     def add_parts(
         self,
@@ -231,20 +311,49 @@ class Writer:
         parts: Mapping[str, tuple[Ids, Iterable[Buffer]]],
         *,
         attributes: Mapping[str, object] | None = None,
+        encoding: str | None = None,
     ) -> None:
         """Write a tensor of any layout from the decoded bytes of its parts.
 
         `parts` gives for each role the storage type, the logical type or None, and the bytes in
-        chunks.
+        chunks; `encoding` is that of all of them.
         """
+        self._check_name(name)
+        extents = _extents(shape)
+        compression = self._compression_for(name, encoding)
         written = {}
         for role in sorted(parts):
             ids, chunks = parts[role]
-            self._begin()
+            self._begin(compression)
             for chunk in chunks:
                 self._assembly.write(chunk)
             written[role] = self._end(ids)
-        self._tensors.append(Tensor(name, tuple(shape), layout, written, attributes))
+        self._tensors.append(Tensor(name, extents, layout, written, attributes))
+
+    def add_laid(
+        self,
+        name: str,
+        laid: Laid,
+        *,
+        attributes: Mapping[str, object] | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        """Write a tensor that `tensorark.sparse` or `tensorark.quant` laid out in parts.
+
+        `attributes` are added to those that its layout needs; `encoding` is that of all parts.
+
+        Raises:
+            InvalidInput: when both have an attribute.
+        """
+        own = laid.attributes or {}
+        both = own.keys() & (attributes or {}).keys()
+        if both:
+            detail = "the layout has an attribute of that name"
+            raise InvalidInput(detail, code="attribute", found=", ".join(sorted(both)))
+        merged = {**own, **(attributes or {})} or None
+        self.add_parts(
+            name, laid.shape, laid.layout, laid.parts, attributes=merged, encoding=encoding
+        )
 
     @contextmanager
     def stream(
@@ -254,6 +363,7 @@ class Writer:
         dtype: str,
         *,
         attributes: Mapping[str, object] | None = None,
+        encoding: str | None = None,
     ) -> Iterator[Stream]:
         """Declare a dense tensor, then feed its row-major little-endian bytes in chunks.
 
@@ -266,9 +376,10 @@ class Writer:
         Raises:
             InvalidInput: when the bytes fed are not as many as shape and type say.
         """
-        ids = _ids(dtype)
-        expected = size_of(*ids, prod(shape))
-        self._begin()
+        self._check_name(name)
+        ids, extents = _ids(dtype), _extents(shape)
+        expected = size_of(*ids, prod(extents))
+        self._begin(self._compression_for(name, encoding))
         yield Stream(self._assembly)
         part = self._end(ids)
         if part.nbytes != expected:
@@ -279,18 +390,48 @@ class Writer:
                 expected=f"{expected} bytes",
                 found=part.nbytes,
             )
-        self._tensors.append(Tensor(name, tuple(shape), "dense", {"data": part}, attributes))
+        self._tensors.append(Tensor(name, extents, "dense", {"data": part}, attributes))
 
-    def _begin(self) -> None:
+    def _check_name(self, name: object) -> None:
+        if not isinstance(name, str):
+            detail = "the name of a tensor is not text"
+            raise InvalidInput(detail, code="name", found=type(name).__name__)
+        if self.generation is not None and not self._replace and name in self.generation.names:
+            raise InvalidInput(
+                "the file has a tensor of this name",
+                code="name",
+                path=self.path,
+                where=("objects", name),
+                hint="ask to replace it",
+            )
+
+    def _compression_for(self, name: str, encoding: str | None) -> Compression | None:
+        """Return how a tensor is encoded: as it asks to be, else as the file is."""
+        if encoding is None:
+            return self._compression
+        wanted = compression_of(encoding)
+        if wanted is not None and self._compression is not None:
+            return replace(self._compression, encoding=wanted.encoding)
+        if wanted is not None and self._canonical and not self._append:
+            raise InvalidInput(
+                "a canonical file has no encoded parts",
+                code="zt.canonical-raw",
+                section="6.3.4",
+                where=("objects", name),
+                hint="give the writer an encoding or an alignment: then it is not canonical",
+            )
+        return wanted
+
+    def _begin(self, compression: Compression | None = None) -> None:
         if self._streaming:
             raise InvalidInput("another tensor is still being fed", code="stream")
         self._streaming = True
-        self._assembly.begin()
+        self._assembly.begin(compression)
 
     def _end(self, ids: Ids) -> Part:
         span, digest = self._assembly.end()
         self._streaming = False
-        return Part(Raw((span,)), *ids, digest)
+        return Part(self._assembly.blob(span), *ids, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +445,14 @@ class Stream:
         self.assembly.write(chunk)
 
 
+def _extents(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:
+    try:
+        return tuple(index(dimension) for dimension in shape)
+    except TypeError as error:
+        detail = "a shape is a sequence of integers"
+        raise InvalidInput(detail, code="shape", found=repr(shape)) from error
+
+
 def _ids(dtype: str) -> Ids:
     if dtype in DTYPES:
         return dtype, None
@@ -313,23 +462,42 @@ def _ids(dtype: str) -> Ids:
     raise InvalidInput("no such type", code="dtype", expected=f"one of {known}", found=dtype)
 
 
+def compression_of(
+    name: str | None, *, level: int | None = None, frame_size: int | None = None
+) -> Compression | None:
+    """Return the compression that a caller asked for; None for raw parts.
+
+    Raises:
+        InvalidInput: when there is no such encoding, or the numbers do not fit it.
+    """
+    if name is None and level is None and frame_size is None:
+        return None  # zstandard is not imported in vain
+    from tensorark.codecs.encodings import compression
+
+    return compression(name, level=level, frame_size=frame_size)
+
+
 def rewrite(
     file: File,
     sink: Sink,
     *,
     align: int | None = None,
     carried: Carried | None = None,
+    compression: Compression | None = None,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> list[Tensor]:
     """Write the tensors of `file` into `sink` as a `.zt`, in canonical order, and return them.
 
-    `carried` gives the attributes, where they are not those of the catalog.
+    `carried` gives the attributes, where they are not those of the catalog. With `compression` the
+    parts are encoded by it, and blobs start at multiples of 4096 unless `align` is given.
 
     Payload is moved in pieces, decoded, and compared with its xxh3 digest where it carries one.
 
     Raises:
         Rejected: when a part does not match its digest: a damaged file is not passed on.
     """
+    if compression is not None and align is None:
+        align = ALIGN
     assembly = Assembly(sink, CANONICAL_ALIGN if align is None else align)
     tensors = []
     for name in sorted(file):
@@ -338,13 +506,13 @@ def rewrite(
         for role in sorted(tensor.parts):
             part = tensor.parts[role]
             where = ("objects", name, "parts", role)
-            assembly.begin()
+            assembly.begin(compression)
             for chunk in file.chunks(part, where):
                 assembly.write(chunk)
                 progress(len(chunk))
             span, digest = assembly.end()
             check_digest(part, digest, where, file.path)
-            parts[role] = replace(part, blob=Raw((span,)), digest=digest)
+            parts[role] = replace(part, blob=assembly.blob(span), digest=digest)
         attributes = tensor.attributes if carried is None else carried.tensors.get(name)
         tensors.append(replace(tensor, parts=parts, attributes=attributes))
     assembly.finish(tensors, file.catalog.attributes if carried is None else carried.file)

@@ -1,0 +1,102 @@
+"""Merging the shards of a model back into one file.
+
+Owns the checks that keep a merge harmless: it takes the root alone and finds the rest, needs every
+shard before it writes a byte, and writes to none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensorark import api
+from tensorark.api import File, PathLike
+from tensorark.carry import brought_home
+from tensorark.conversion import not_itself
+from tensorark.conversion.zt import hub
+from tensorark.errors import InvalidInput
+from tensorark.formats.zt.frame import RawFrame
+from tensorark.formats.zt.write import check_align
+from tensorark.io.publish import publish
+from tensorark.splitting import complete
+from tensorark.verbatim import Progress, copy_all
+from tensorark.writer import rewrite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """What a merge reads and makes: files, the shards among them that are read, and tensors."""
+
+    root: str
+    target: str
+    shards: tuple[str, ...]
+    tensors: int
+    nbytes: int
+
+
+def merge(
+    root: PathLike,
+    target: PathLike,
+    *,
+    align: int | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    progress: Progress = lambda _done: None,
+) -> Merge:
+    """Merge the model of the entry file `root` into the one `.zt` `target`; return what was done.
+
+    The target is canonical; with `align`, a multiple of 4096, blobs are copied as they are stored,
+    with their encodings and digests, and placed at its multiples. With `dry_run` nothing is
+    written.
+
+    Raises:
+        InvalidInput: when `root` is a data shard, or `target` exists, is an input or no `.zt`.
+        Rejected: when payload does not match its digest.
+        ReadFailed: when a shard is missing, or something cannot be read or written.
+    """
+    path = Path(target)
+    if path.suffix != ".zt":
+        detail = "models are merged into a `.zt`; `convert` writes other formats"
+        raise InvalidInput(detail, code="target", found=path.suffix or "no suffix")
+    if align is not None:
+        check_align(align)
+    with api.open(root) as file:
+        _check_entry(file)
+        complete(file)
+        not_itself(file, path)
+        if path.exists() and not overwrite:
+            hint = "ask to overwrite it"
+            raise InvalidInput("the file exists already", code="exists", path=str(path), hint=hint)
+        _first, *shards = map(str, file.paths())
+        if not dry_run:
+            _write(file, path, align, overwrite=overwrite, progress=progress)
+        return Merge(
+            root=file.path,
+            target=str(path),
+            shards=tuple(shards),
+            tensors=len(file),
+            nbytes=sum(tensor.nbytes for tensor in file.catalog.tensors.values()),
+        )
+
+
+def _check_entry(file: File) -> None:
+    if isinstance(file.catalog.native, RawFrame):
+        raise InvalidInput(
+            "this is a shard: it does not know to which model it belongs",
+            code="data-shard",
+            section="7.2",
+            path=file.path,
+            hint="name the root file",
+        )
+
+
+def _write(
+    file: File, path: Path, align: int | None, *, overwrite: bool, progress: Progress
+) -> None:
+    file = hub(file)
+    carried = brought_home(file.catalog)
+    with publish(path, overwrite=overwrite) as sink:
+        if align is None:
+            rewrite(file, sink, carried=carried, progress=progress)
+        else:
+            copy_all(file, sink, align=align, carried=carried, progress=progress)

@@ -1,0 +1,168 @@
+"""Attributes of a file or of a tensor: reading them, and changing them without touching payload.
+
+Owns where an edit goes. A `.zt` gets one more generation, which costs its manifest; safetensors a
+new header in a new file, with the data copied behind it, because a header changed in place could be
+lost with everything behind it. Values keep their types in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tensorark import api, carry
+from tensorark.api import File, PathLike
+from tensorark.carry import Carried, brought_home
+from tensorark.conversion.safetensors import hold
+from tensorark.errors import InvalidInput, NotFound, Unsupported
+from tensorark.formats import safetensors
+from tensorark.formats.safetensors.header import Header
+from tensorark.formats.zt.amend import KEEP
+from tensorark.formats.zt.manifest import Manifest
+from tensorark.generation import generation
+from tensorark.io.publish import publish
+from tensorark.io.sink import Sink
+from tensorark.model import Span
+from tensorark.verbatim import Progress
+from tensorark.wire.cbor import Unencodable, encode
+from tensorark.writer import CHUNK, revalidate, rewrite
+
+Attributes = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What an edit did: attributes after it, and the size of the file in bytes before and after."""
+
+    path: str
+    attributes: Attributes = field(default_factory=dict)
+    before: int
+    after: int
+
+
+def metadata_of(path: PathLike, *, tensor: str | None = None) -> dict[str, object]:
+    """Return the attributes of the model at `path`, or of one of its tensors, with their types.
+
+    Raises:
+        NotFound: when there is no such tensor.
+    """
+    with api.open(path) as file:
+        return dict(_attributes(file, tensor) or {})
+
+
+def edit_metadata(
+    path: PathLike,
+    values: Attributes | None = None,
+    *,
+    remove: Sequence[str] = (),
+    tensor: str | None = None,
+    repack: bool = False,
+    progress: Progress = lambda _done: None,
+) -> Edit:
+    """Set attributes of the file at `path`, or of one tensor, to `values`; take `remove` away.
+
+    A `.zt` gets another generation, or with `repack` is written anew, canonical; safetensors is
+    written anew. Writing anew needs room for a copy and replaces the file at once. Where nothing
+    changes nothing is written.
+
+    Raises:
+        NotFound: when there is no such tensor, or no such key to remove.
+        InvalidInput: when a value or a key cannot be stored.
+        Unsupported: when the format keeps no attributes that we change.
+        ReadFailed: when something cannot be read or written.
+    """
+    with api.open(path) as file:
+        size = file.source.size()
+        old = _attributes(file, tensor)
+        new = _edited(file, old or {}, values or {}, remove)
+        if _encoded(new or {}) == _encoded(old or {}) and not repack:
+            return Edit(path=file.path, attributes=new or {}, before=size, after=size)
+        carried = _with(brought_home(file.catalog), tensor, new)
+        if file.format.name == "zt" and not repack:
+            _amend(file, tensor, new)
+        else:
+            with publish(file.path, overwrite=True) as sink:
+                _rewrite(file, carried, sink, progress)
+    with api.open(path) as file:
+        return Edit(path=file.path, attributes=new or {}, before=size, after=file.source.size())
+
+
+def _attributes(file: File, tensor: str | None) -> Attributes | None:
+    carried = brought_home(file.catalog)
+    if tensor is None:
+        return carried.file
+    if tensor not in file:
+        raise NotFound(
+            "no such tensor", code="no-tensor", path=file.path, where=("objects", tensor)
+        )
+    return carried.tensors.get(tensor)
+
+
+def _edited(
+    file: File, old: Attributes, values: Attributes, remove: Sequence[str]
+) -> Attributes | None:
+    """Return the attributes after the edit; None for none, as if there had never been any."""
+    for key in remove:
+        if key not in old:
+            raise NotFound("no such attribute", path=file.path, where=("attributes", key))
+    kept = {key: value for key, value in {**old, **values}.items() if key not in remove}
+    return kept or None
+
+
+def _encoded(attributes: Attributes) -> bytes:
+    try:
+        return encode(attributes)
+    except Unencodable as error:
+        raise InvalidInput(
+            f"an attribute cannot be stored: {error.detail}",
+            code="attribute",
+            where=("attributes", *error.where),
+        ) from None
+
+
+def _with(carried: Carried, tensor: str | None, new: Attributes | None) -> Carried:
+    if tensor is None:
+        return replace(carried, file=new)
+    others = {name: held for name, held in carried.tensors.items() if name != tensor}
+    return replace(carried, tensors=others if new is None else {**others, tensor: new})
+
+
+def _amend(file: File, tensor: str | None, new: Attributes | None) -> None:
+    with generation(file.path) as amended:
+        if tensor is None:
+            amended.finish(attributes=new)
+        else:
+            amended.finish(attributes=KEEP, tensor_attributes={tensor: new})
+
+
+def _rewrite(file: File, carried: Carried, sink: Sink, progress: Progress) -> None:
+    native = file.catalog.native
+    if isinstance(native, Manifest) and not native.shards:
+        rewrite(file, sink, carried=carried, progress=progress)
+    elif isinstance(native, Header):
+        _rehead(file, native, carried, sink, progress)
+    else:
+        raise Unsupported(
+            "attributes of such a file are not changed",
+            code="metadata",
+            path=file.path,
+            found=f"{file.format.title} in several files"
+            if file.catalog.files
+            else file.format.title,
+            hint="convert it to `.zt` first, or edit the file that holds them",
+        )
+
+
+def _rehead(file: File, header: Header, carried: Carried, sink: Sink, progress: Progress) -> None:
+    """Write a safetensors file with other metadata, its data byte for byte."""
+    tensors = list(file.catalog.tensors.values())
+    hold(tensors, file.path)
+    with_attributes = [replace(each, attributes=carried.tensors.get(each.name)) for each in tensors]
+    metadata = carry.to_text(carried.file, with_attributes)
+    sink.write(safetensors.reheaded(tensors, header.data_start, metadata))
+    size = file.source.size()
+    for start in range(header.data_start, size, CHUNK):
+        (data,) = file.source.read([Span(start, min(CHUNK, size - start))])
+        sink.write(data)
+        progress(len(data))
+    revalidate(sink, canonical_form=False)

@@ -1,0 +1,116 @@
+"""Proving that the shards of an opened `.zt` are the ones it means, by whole-file digest (§7.3).
+
+Owns the last rung of the ladder; the frame and the size of a shard are checked whenever one is
+opened. Must never look at a shard's own manifest: to the file that names it, it is a heap of blobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from tensorark.api import File
+from tensorark.errors import ReadFailed, Unsupported
+from tensorark.formats.zt.manifest import Manifest
+from tensorark.io.shards import HASHES
+from tensorark.model import Shard, Span
+from tensorark.rules import Finding
+
+Progress = Callable[[int], None]
+
+WRONG: Final = "wrong-shard"
+_BLOCK: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardCheck:
+    """What reading every shard whole has shown.
+
+    `checked` digests were compared and `nbytes` read; `findings` name shards that are something
+    else; `refused` those whose digest is of an algorithm that is not known.
+    """
+
+    checked: int = 0
+    nbytes: int = 0
+    findings: tuple[Finding, ...] = ()
+    refused: tuple[Unsupported, ...] = ()
+
+
+def check_shards(file: File, *, threads: int, progress: Progress) -> ShardCheck:
+    """Compare every shard of `file` with the size and the whole-file digest given for it.
+
+    One shard for each of `threads` at a time, in pieces.
+
+    Raises:
+        ReadFailed: when a shard is missing, or cannot be read.
+    """
+    declared = declared_shards(file)
+
+    def check(label: str) -> ShardCheck:
+        return _check(file, label, declared[label], progress)
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(check, declared))
+    return ShardCheck(
+        checked=sum(each.checked for each in found),
+        nbytes=sum(each.nbytes for each in found),
+        findings=tuple(one for each in found for one in each.findings),
+        refused=tuple(one for each in found for one in each.refused),
+    )
+
+
+def declared_shards(file: File) -> dict[str, Shard]:
+    """Return the shard table of a `.zt`, by name; empty for anything else."""
+    native = file.catalog.native
+    return dict(native.shards) if isinstance(native, Manifest) else {}
+
+
+def _check(file: File, label: str, wanted: Shard, progress: Progress) -> ShardCheck:
+    algorithm, _, _ = wanted.digest.partition(":")
+    if algorithm not in HASHES:
+        return ShardCheck(refused=(_unknown(file, label, algorithm),))
+    state = HASHES[algorithm]()
+    try:
+        for start in range(0, wanted.size, _BLOCK):
+            piece = Span(start, min(_BLOCK, wanted.size - start), label)
+            (data,) = file.source.read([piece])
+            state.update(data)
+            progress(len(data))
+    except ReadFailed as error:
+        if error.code != WRONG:
+            raise
+        return ShardCheck(findings=(_wrong(label, error.detail),))
+    found = f"{algorithm}:{state.hexdigest()}"
+    if found == wanted.digest:
+        return ShardCheck(checked=1, nbytes=wanted.size)
+    name = file.source.path_of(label).name
+    detail = f"{name} is not this shard: its bytes are others"
+    return ShardCheck(
+        checked=1, nbytes=wanted.size, findings=(_wrong(label, detail, wanted.digest, found),)
+    )
+
+
+def _wrong(label: str, detail: str, expected: object = None, found: object = None) -> Finding:
+    return Finding(
+        rule=WRONG,
+        section="7.3",
+        stage="content",
+        where=("shards", label),
+        detail=detail,
+        expected=expected,
+        found=found,
+    )
+
+
+def _unknown(file: File, label: str, algorithm: str) -> Unsupported:
+    return Unsupported(
+        "the digest's algorithm is unknown, so the shard is not checked",
+        code="unknown-algorithm",
+        section="7.1",
+        path=file.path,
+        where=("shards", label, "digest"),
+        expected="one of " + " ".join(HASHES),
+        found=algorithm,
+    )

@@ -1,0 +1,253 @@
+"""Mending: the faults of the public tools, each change listed; joining, dividing, renaming."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from conformance.build.tensorbit.image import (
+    Container,
+    container,
+    dense,
+    dense_entry,
+    entry,
+    floats,
+    index,
+    sparse,
+    usual,
+)
+from tensorark import api
+from tensorark.conversion import convert
+from tensorark.diagnosis import diagnose
+from tensorark.errors import InvalidInput, Rejected, Unsupported
+from tensorark.mending import config_of, explain, is_tensorbit, join, matching, mend, part
+from tensorark.verification import verify
+
+AFTER = len(sparse().data)
+
+
+def written(tmp_path, image, name="in.tbm"):
+    (tmp_path / name).write_bytes(image)
+    return tmp_path / name
+
+
+def halves():
+    """Two blobs of fp16 and the offsets that the merge tool computes for them."""
+    first = sparse(weights=floats(*[1.0, 0.0, 2.0, 0.0] * 8, code=1), mask=b"\5" * 8, precision=1)
+    entries = [
+        entry(dtype="fp16", name="model.layers.0.a.weight"),
+        dense_entry(4096 + 4 * 32 + 8, name="model.layers.1.b.weight"),
+    ]
+    config = {"num_layers": 2, "hidden_size": 8}
+    return container([first.data, dense().data], index(entries, config=config))
+
+
+def test_offsets_of_the_merge_tool_are_made_right(tmp_path):
+    source = written(tmp_path, halves())
+    with pytest.raises(Rejected):
+        api.open(source)
+    done = mend(source, tmp_path / "out.tbm")
+    assert done.changes == ("model.layers.1.b.weight: offset 4232 → 4168",)
+    with api.open(tmp_path / "out.tbm") as file:
+        assert file["model.layers.1.b.weight"].numpy().tolist() == [0.25 * i for i in range(16)]
+        assert not verify(file).findings
+
+
+def test_the_doctor_explains_and_says_what_mending_changes(tmp_path):
+    source = written(tmp_path, halves())
+    found = diagnose(source)
+    text = "\n".join(found.words)
+    assert [each.rule for each in found.findings] == ["tb.magic"]
+    assert "finds 2 of them" in text
+    assert "offset 4232 → 4168" in text
+    assert explain(source).blobs == 2
+    good = written(tmp_path, usual(architecture="llama"), "good.tbm")
+    assert diagnose(good).is_healthy
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"shape": [4, 2]}, "a.weight: shape (4, 2) → (32, 1)"),
+        ({"nm_n": 1, "nm_m": 8}, "a.weight: nm_m 8 → 4"),
+        ({"num_weights": 64}, "a.weight: num_weights 64 → 32"),
+        ({"num_mask_bytes": 1}, "a.weight: num_mask_bytes 1 → 8"),
+        ({"dtype": "fp16"}, "a.weight: dtype fp16 → fp32"),
+        ({"dtype": "BF16"}, "tensors[0].dtype: 'BF16' → the type of the header"),
+    ],
+)
+def test_the_header_decides_where_index_and_header_differ(change, line, tmp_path):
+    source = written(tmp_path, usual(entries=[entry(**change), dense_entry(AFTER)]))
+    done = mend(source, tmp_path / "out.tbm")
+    assert line in done.changes
+    with api.open(tmp_path / "out.tbm") as file, api.open(source, lenient=True) as before:
+        assert file["a.weight"].raw("weights") == before["a.weight"].raw("weights")
+        assert file["a.weight"].raw("mask") == before["a.weight"].raw("mask")
+
+
+def test_members_and_layers_are_put_right_and_listed(tmp_path):
+    document = {
+        "architecture": "llama",
+        "config": {"num_layers": 2, "hidden_size": 8},
+        "tensors": [
+            entry(name="model.layers.0.x.weight"),
+            dense_entry(AFTER, name="model.layers.4.y.weight"),
+        ],
+    }
+    source = written(tmp_path, container([sparse().data, dense().data], document))
+    done = mend(source, tmp_path / "out.tbm")
+    assert done.changes == ("config.num_layers 2 → 5", "config moved before architecture")
+    data = (tmp_path / "out.tbm").read_bytes()
+    found = json.loads(data[-4 - struct.unpack("<I", data[-4:])[0] : -4])
+    assert list(found) == ["config", "architecture", "tensors"]
+    assert found["config"] == {"hidden_size": 8, "num_layers": 5}
+
+
+def test_nothing_is_changed_where_nothing_is_wrong(tmp_path):
+    source = written(tmp_path, usual())
+    done = mend(source, tmp_path / "out.tbm")
+    assert done.changes == ()
+    assert (tmp_path / "out.tbm").read_bytes() == source.read_bytes()
+
+
+def test_without_telling_which_blob_is_which_nothing_is_written(tmp_path):
+    source = written(tmp_path, usual(sparse(magic=b"TB10")))
+    with pytest.raises(Unsupported) as caught:
+        mend(source, tmp_path / "out.tbm")
+    assert caught.value.code == "unmatched"
+    assert not (tmp_path / "out.tbm").exists()
+
+
+def test_a_blob_that_does_not_say_where_it_ends_is_followed_by_the_next_one_found(tmp_path):
+    """int8 without a mask: the header alone cannot tell how long it is."""
+    first = dense(weights=bytes(16), scales=floats(2.0), masks_offset=0)
+    claim = {"dtype": "int8", "scale_count": 1, "group_size": 0}
+    entries = [dense_entry(0, name="q", **claim), dense_entry(9999)]
+    source = written(tmp_path, container([first.data, dense().data], index(entries)))
+    done = mend(source, tmp_path / "out.tbm")
+    assert done.changes == (f"b.weight: offset 9999 → {len(first.data)}",)
+
+
+def test_flat_projections_get_the_shape_that_their_names_tell(tmp_path):
+    entries = [
+        entry(name="layers.0.self_attn.q_proj.weight", shape=[32, 1]),
+        dense_entry(AFTER, name="layers.0.mlp.down_proj.weight"),
+        dense_entry(AFTER, name="layers.0.input_layernorm.weight"),
+    ]
+    source = written(tmp_path, usual(entries=entries, config={"hidden_size": 8, "num_layers": 1}))
+    mend(source, tmp_path / "out.tbm", shapes=True)
+    with api.open(tmp_path / "out.tbm") as file:
+        assert {name: view.shape for name, view in file.items()} == {
+            "layers.0.self_attn.q_proj.weight": (4, 8),
+            "layers.0.mlp.down_proj.weight": (8, 2),
+            "layers.0.input_layernorm.weight": (16,),
+        }
+
+
+def test_masks_are_spelt_dropped_or_applied_when_asked(tmp_path):
+    values = [float(number + 1) for number in range(32)]
+    blob = sparse(weights=floats(*values), n=8, m=16, mask=b"\x0f\xf0")
+    claim = entry(nm_n=8, nm_m=16, num_mask_bytes=2)
+    source = written(tmp_path, container([blob.data], index([claim])))
+    kept = np.array([(i % 16 < 4, 4 <= i % 16 < 8)[i // 16] for i in range(32)])
+    done = mend(source, tmp_path / "spelt.tbm", masks="spell")
+    assert done.changes == ("a.weight: mask of 2 bytes → 4 bytes",)
+    with api.open(tmp_path / "spelt.tbm") as file:
+        assert bytes(file["a.weight"].raw("mask")) == b"\x0f\x00\xf0\x00"
+        assert np.array_equal(file["a.weight"].numpy().reshape(-1) != 0, kept)
+    mend(source, tmp_path / "dropped.tbm", masks="drop")
+    with api.open(tmp_path / "dropped.tbm") as file:
+        assert file["a.weight"].layout == "dense"
+        assert file["a.weight"].numpy().reshape(-1).tolist() == values
+    mend(source, tmp_path / "applied.tbm", masks="apply")
+    with api.open(tmp_path / "applied.tbm") as file:
+        assert bytes(file["a.weight"].raw("mask")) == b"\x0f\xf0"
+        stored = np.frombuffer(file["a.weight"].raw("weights"), "<f4")
+        assert np.array_equal(stored, np.where(kept, values, 0))
+
+
+def test_a_tail_without_mask_bytes_is_spelt_as_kept(tmp_path):
+    blob = sparse(weights=floats(*range(10)), count=10, mask=b"\3\3")
+    claim = entry(shape=[10], num_weights=10, num_mask_bytes=2)
+    source = written(tmp_path, container([blob.data], index([claim])))
+    mend(source, tmp_path / "out.tbm", masks="spell")
+    with api.open(tmp_path / "out.tbm") as file:
+        assert bytes(file["a.weight"].raw("mask")) == b"\3\3\3"
+
+
+def test_tensors_are_chosen_and_renamed(tmp_path):
+    source = written(tmp_path, usual())
+    done = mend(
+        source,
+        tmp_path / "out.tbm",
+        select=matching(["*.weight"], ["b.*"]),
+        rename=lambda name: name.replace("a.", "model.a."),
+    )
+    assert done.changes == ("b.weight: left out", "a.weight: renamed to model.a.weight")
+    with api.open(tmp_path / "out.tbm") as file:
+        assert list(file) == ["model.a.weight"]
+    with pytest.raises(InvalidInput):
+        mend(source, tmp_path / "x.tbm", rename=lambda _name: "same")
+
+
+def test_ties_follow_a_new_name(tmp_path):
+    held = [entry(), entry(name="alias.weight")]
+    source = written(tmp_path, container([sparse().data], index(held)))
+    mend(source, tmp_path / "out.tbm", rename=lambda name: "m." + name)
+    with api.open(tmp_path / "out.tbm") as file:
+        assert [blob.offset for blob in file.catalog.native.blobs] == [0, 0]
+
+
+def test_models_are_joined_and_divided_without_changing_a_byte(tmp_path):
+    source = written(tmp_path, usual())
+    done = part(source, tmp_path / "p.tbm", AFTER)
+    names = [each.files[0].rsplit("/", 1)[1] for each in done]
+    assert names == ["p-00001-of-00002.tbm", "p-00002-of-00002.tbm"]
+    whole = join([tmp_path / name for name in names], tmp_path / "out.tbm")
+    assert (whole.tensors, whole.changes) == (2, ())
+    assert (tmp_path / "out.tbm").read_bytes() == source.read_bytes()
+    with pytest.raises(InvalidInput):
+        part(source, tmp_path / "q.tbm", 4096)
+    with pytest.raises(InvalidInput):
+        join([source, tmp_path / names[0]], tmp_path / "x.tbm")
+    with pytest.raises(InvalidInput):
+        join([], tmp_path / "x.tbm")
+
+
+def test_files_of_other_formats_are_joined_too(tmp_path):
+    from tensorark.numpy import save_file
+
+    source = written(tmp_path, usual())
+    save_file({"extra": np.arange(4, dtype=np.float64)}, tmp_path / "e.safetensors")
+    written(tmp_path, dense().data, "c.tb")
+    join([source, tmp_path / "e.safetensors", tmp_path / "c.tb"], tmp_path / "out.tbm")
+    with api.open(tmp_path / "out.tbm") as file:
+        assert list(file) == ["a.weight", "b.weight", "extra", "c"]
+        assert file["extra"].numpy().tolist() == [0, 1, 2, 3]
+        assert file.attributes["tensorbit"]["architecture"] == "llama"
+
+
+def test_configurations_of_hugging_face_are_translated():
+    theirs = {"num_hidden_layers": 2, "num_attention_heads": 8, "rms_norm_eps": 1e-5, "x": 1}
+    assert config_of(theirs) == {
+        "num_layers": 2,
+        "num_heads": 8,
+        "num_kv_heads": 8,
+        "norm_eps": 1e-5,
+    }
+    assert config_of({"num_layers": 1, "own": 2}) == {"num_layers": 1, "own": 2}
+    with pytest.raises(InvalidInput):
+        config_of([])
+
+
+def test_what_is_tensorbit_is_told_from_what_is_not(tmp_path):
+    assert is_tensorbit(written(tmp_path, usual()))
+    assert is_tensorbit(written(tmp_path, Container(halves()[:-1]), "cut.tbm"))
+    convert(tmp_path / "in.tbm", tmp_path / "a.zt")
+    assert not is_tensorbit(tmp_path / "a.zt")
+    assert not is_tensorbit(tmp_path / "missing.tbm")
+    with pytest.raises(InvalidInput):
+        mend(tmp_path / "a.zt", tmp_path / "b.tbm")
