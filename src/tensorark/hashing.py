@@ -1,0 +1,165 @@
+"""Digests of parts and of whole files, in pieces and on all cores.
+
+Owns which bytes a digest is over: decoded bytes for a part, every byte for a file, and for the
+*rest* of a file those that lie in no raw blob. Memory stays near a few pieces for each thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import xxhash
+
+from tensorark.api import CHUNK, File
+from tensorark.formats.zt.digest import Algorithm
+from tensorark.io.shards import HASHES
+from tensorark.model import Encoded, Part, Raw, Span, cut
+
+Progress = Callable[[int], None]
+
+BLOCK: Final = 16 << 20
+"""Decoded bytes of a large part that share a digest of their own."""
+
+_SEGMENT: Final = 4  # blocks that one thread takes at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartDigests:
+    """The digests of one part in hexadecimal: whole, by algorithm, and of its blocks (xxh3).
+
+    A part that fits one block has none.
+    """
+
+    whole: dict[str, str]
+    blocks: tuple[str, ...] = ()
+
+
+def part_digests(
+    file: File,
+    part: Part,
+    where: tuple[str | int, ...],
+    algorithms: Sequence[str],
+    block: int | None = None,
+) -> PartDigests:
+    """Digest the decoded bytes of a part by each of `algorithms`, and its blocks if asked for.
+
+    Raises:
+        ReadFailed: when the bytes cannot be had.
+        Rejected: when they break a rule of their encoding.
+        Unsupported: when the part is stored under an unknown encoding.
+    """
+    states = {each: HASHES[each]() for each in algorithms}
+    blocks: list[str] = []
+    state, room = xxhash.xxh3_64(), block or 0
+    # Without its own digest, which would be computed a second time: whoever asks compares.
+    for chunk in file.chunks(replace(part, digest=None), where):
+        for each in states.values():
+            each.update(chunk)
+        if block is None or part.nbytes <= block:
+            continue
+        data = chunk
+        while len(data):
+            state.update(data[:room])
+            taken = min(room, len(data))
+            data, room = data[taken:], room - taken
+            if not room:
+                blocks.append(state.hexdigest())
+                state, room = xxhash.xxh3_64(), block
+    if block and part.nbytes > block and room < block:
+        blocks.append(state.hexdigest())
+    return PartDigests(
+        whole={name: each.hexdigest() for name, each in states.items()}, blocks=tuple(blocks)
+    )
+
+
+def block_digests(
+    file: File, part: Part, where: tuple[str | int, ...], blocks: range, block: int
+) -> list[str]:
+    """Digest some blocks of a part that can be read at any place (see `segments`)."""
+    read = file.ranges(part, where)
+    found = []
+    for at in blocks:
+        start, length = at * block, min(block, part.nbytes - at * block)
+        found.append(xxhash.xxh3_64_hexdigest(read(start, length)))
+        if isinstance(part.blob, Raw):
+            file.source.evict(cut(part.blob.spans, start, length))
+    return found
+
+
+def segments(part: Part, block: int) -> list[range]:
+    """Return the blocks of a raw part in groups that threads may take apart from each other."""
+    if isinstance(part.blob, Encoded) or part.nbytes <= block:
+        return []
+    count = -(-part.nbytes // block)
+    return [range(at, min(at + _SEGMENT, count)) for at in range(0, count, _SEGMENT)]
+
+
+def span_digest(
+    file: File, spans: Iterable[Span], algorithm: Algorithm, progress: Progress | None = None
+) -> str:
+    """Digest the bytes of `spans`, one after the other, in hexadecimal.
+
+    Raises:
+        ReadFailed: when they cannot be had.
+    """
+    state = HASHES[algorithm]()
+    for span in spans:
+        for start in range(0, span.length, CHUNK):
+            piece = Span(span.offset + start, min(CHUNK, span.length - start), span.file)
+            (data,) = file.source.read([piece])
+            state.update(data)
+            file.source.evict([piece])
+            if progress:
+                progress(len(data))
+    return state.hexdigest()
+
+
+def whole(file: File, label: str | None) -> list[Span]:
+    """Return the one span that is all of a file."""
+    return [Span(0, file.source.size(label), label)]
+
+
+def rests(file: File, labels: Sequence[str | None]) -> dict[str | None, list[Span]]:
+    """Return for each file of a model the bytes that lie in no raw blob, in order."""
+    held: dict[str | None, list[tuple[int, int]]] = {label: [] for label in labels}
+    for tensor in file.catalog.tensors.values():
+        for part in tensor.parts.values():
+            if isinstance(part.blob, Raw):
+                for span in part.blob.spans:
+                    if span.file in held:
+                        held[span.file].append((span.offset, span.end))
+    return {
+        label: list(_between(sorted(spans), file.source.size(label), label))
+        for label, spans in held.items()
+    }
+
+
+def _between(spans: Iterable[tuple[int, int]], size: int, label: str | None) -> Iterator[Span]:
+    reached = 0
+    for start, end in (*spans, (size, size)):
+        if start > reached:
+            yield Span(reached, start - reached, label)
+        reached = max(reached, end)
+
+
+@contextmanager
+def workers(threads: int | None) -> Iterator[ThreadPoolExecutor]:
+    """Give a pool of threads; when the block fails, what has not begun is never begun."""
+    pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    pool.shutdown(wait=True)
+
+
+def sha256_of(data: bytes) -> str:
+    """Return the sha256 of `data` in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
