@@ -1,5 +1,118 @@
-"""The command line."""
+"""The command line `tark`: runs a verb and turns what happens into an exit code.
+
+Owns `main` alone. Must never import a verb, or anything heavy, before it is asked for; nothing but
+an exit code leaves it, whatever goes wrong.
+
+Exit codes are those of `tensorark.errors`, and two more: 70 for a defect of ours, 141 when the
+reader of the output went away, as in ``tark ls x.zt | head -1``, which is what a shell reports of
+any tool that such a pipe ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from tensorark.errors import Error
+
+__all__ = ["BROKEN_PIPE", "COMPLETE", "DEFECT", "INTERRUPTED", "main"]
+
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+DEFECT: Final = 70
+COMPLETE: Final = "_TARK_COMPLETE"
+"""Environment variable through which a shell asks for completions."""
 
 
-def main() -> None:
-    """Run `tark`."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `tark` with `arguments` (those of the process by default) and return its exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        _prepare_streams()
+        code = _guarded(words)
+        _flush()
+    except KeyboardInterrupt:
+        return _end_quietly(INTERRUPTED)
+    except BrokenPipeError:
+        return _end_quietly(BROKEN_PIPE)
+    except OSError as error:  # standard output cannot be written: a full disk, perhaps
+        _last_words(f"error: cannot write to standard output: {error.strerror or error}")
+        return _end_quietly(5)
+    return code
+
+
+def _guarded(words: list[str]) -> int:
+    """Run a verb; report whatever it raises."""
+    from tensorark.cli.complaint import complain, complain_of_defect, say
+
+    try:
+        return _run(words)
+    except Error as error:
+        complain(error, as_json="--json" in words)
+        return error.exit_code
+    except OSError:
+        raise
+    except MemoryError:
+        say("error: out of memory")
+        return 5
+    except Exception as error:  # noqa: BLE001 - a defect of ours, and no traceback for a user
+        complain_of_defect(error, verbose=not {"-v", "-vv", "--verbose"}.isdisjoint(words))
+        return DEFECT
+
+
+def _run(words: list[str]) -> int:
+    from click import Abort, ClickException
+    from click.exceptions import Exit
+
+    from tensorark.cli.complaint import complain_of_usage
+    from tensorark.cli.group import TARK
+
+    if COMPLETE in os.environ:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(TARK, {}, "tark", COMPLETE, os.environ[COMPLETE])
+    try:
+        with TARK.make_context("tark", list(words), obj={}) as context:
+            if not words:
+                sys.stderr.write(TARK.get_help(context) + "\n")
+                return 2
+            return TARK.invoke(context) or 0
+    except Exit as end:
+        return end.exit_code
+    except Abort:
+        raise KeyboardInterrupt from None
+    except ClickException as error:
+        complain_of_usage(error, as_json="--json" in words)
+        return error.exit_code
+
+
+def _prepare_streams() -> None:
+    """Make sure that no character of a name can stop the output: what has no byte is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed by whoever started us
+            stream.flush()
+
+
+def _last_words(text: str) -> None:
+    with suppress(OSError, AttributeError):
+        sys.stderr.write(text + "\n")
+
+
+def _end_quietly(code: int) -> int:
+    """Give up what is still buffered, so that the interpreter has nothing to complain of."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            with suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return code

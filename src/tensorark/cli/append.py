@@ -1,0 +1,57 @@
+"""`tark append`: tensors of another model into a `.zt`, without rewriting it."""
+
+from __future__ import annotations
+
+import click
+
+from tensorark import api
+from tensorark.amendment import append
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.inspect.text import counted, nbytes_text
+
+
+@verb(
+    "append",
+    examples=[
+        ("tark append model.zt adapter.safetensors", "Add tensors; what was there stays."),
+        ("tark append model.zt fixed.zt --replace", "Put some in the place of their namesakes."),
+    ],
+    exits={
+        0: "appended",
+        2: "wrong usage, or the file has such a tensor and --replace is not given",
+    },
+)
+@click.argument("path", type=click.Path())
+@click.argument("changes", type=click.Path())
+@click.option("--replace", is_flag=True, help="Supersede tensors of the same name.")
+@click.option("--align", type=size, metavar="SIZE", help="Placement (default: that of the file).")
+def command(path: str, changes: str, *, replace: bool, align: int | None) -> None:
+    """Append the tensors of another model to a .zt.
+
+    The bytes that the file has stay as they are: new blobs, a new manifest and a new footer come
+    behind them. After a failure the file is cut back. Should the machine stop meanwhile, readers
+    refuse the file, and `tark doctor` tells the length that was good; `tark overlay` is atomic.
+    """
+    out = terminal()
+    with api.open(changes) as file:
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+    with out.progress(total, "appending") as progress:
+        done = append(path, changes, replace=replace, align=align, progress=progress)
+    if out.json:
+        value = {
+            "path": done.path,
+            "before": done.before,
+            "after": done.after,
+            "tensors": list(done.tensors),
+            "superseded": list(done.superseded),
+        }
+        out.document("append", value)
+    elif not out.quiet:
+        out.line(
+            f"{escaped(done.path)}: {counted(len(done.tensors), 'tensor')} appended, "
+            f"{len(done.superseded):,} of them superseding; {nbytes_text(done.before)} → "
+            f"{nbytes_text(done.after)}"
+        )

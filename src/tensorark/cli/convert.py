@@ -1,0 +1,214 @@
+"""`tark convert`: one format into another, verbatim, or what would be done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tensorark import api
+from tensorark.api import File
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.conversion import Conversion, Target, convert, not_itself, prepared, target_of
+from tensorark.errors import InvalidInput, escaped, quoted
+from tensorark.inspect.report import totals
+from tensorark.inspect.text import counted, nbytes_text, totals_text
+
+
+@verb(
+    "convert",
+    examples=[
+        ("tark convert model.safetensors model.zt", "A canonical .zt of the same tensors."),
+        (
+            "tark convert model.zt -o out/model.safetensors --max-shard-size 5GB",
+            "A shard set with its index.",
+        ),
+    ],
+    exits={
+        0: "converted, and what is in the result is what was in the source",
+        2: "wrong usage, or the target exists and --force is not given",
+        4: "the target cannot hold something; nothing was written",
+    },
+)
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path(), required=False)
+@click.option("-o", "--output", type=click.Path(), help="The target, instead of as an argument.")
+@click.option("--to", metavar="FORMAT", help="Format of the target, whatever its suffix says.")
+@click.option(
+    "--align", type=size, metavar="SIZE", help="Place blobs of a .zt at multiples of this (4096·n)."
+)
+@click.option(
+    "--max-shard-size",
+    "--max-file-bytes",
+    type=size,
+    metavar="SIZE",
+    help="Split a safetensors or .ninfer target: 5GB, 512MiB.",
+)
+@click.option("--encoding", metavar="NAME", help="Store parts of a .zt under zstd; not canonical.")
+@click.option("--level", type=int, metavar="N", help="Level of zstd (default 3).")
+@click.option("--frame-size", type=size, metavar="SIZE", help="Decoded bytes of a zstd frame.")
+@click.option(
+    "--quantised",
+    type=click.Choice(["import", "export"]),
+    help="Gather the tensors of GPTQ, AWQ and MLX layers into one each, exactly, or undo that.",
+)
+@click.option(
+    "--sparse",
+    type=click.Choice(["import", "detect", "export"]),
+    help="Masks of other tools as N:M tensors, N:M found in zeros, or packed for CUTLASS.",
+)
+@click.option(
+    "--masking",
+    type=click.Choice(["checked", "masked", "stored"]),
+    help="N:M tensors made dense: refuse what masks change (default), apply, or drop masks.",
+)
+@click.option(
+    "--cast",
+    type=click.Choice(["f64", "f32", "f16", "bf16"]),
+    help="Round all float weights to this type, and say what that changed.",
+)
+@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@click.option("--dry-run", is_flag=True, help="Check and show the plan; write nothing.")
+def command(
+    source: str, target: str | None, *, output: str | None, dry_run: bool, **wanted: Any
+) -> int | None:
+    """Convert a model into another format, verbatim.
+
+    Nothing is cast, rounded or dropped: what the target cannot hold is refused before the first
+    byte. The target appears when it is complete and has passed the reader's own rules, and not at
+    all after an error or an interrupt. Inputs are never written.
+    """
+    if (target is None) == (output is None):
+        raise click.UsageError("name one target: as the second argument, or with -o")
+    goal = output or target or ""
+    out = terminal()
+    with api.open(source) as file:
+        plan = _plan(file, goal, **wanted)
+    if dry_run:
+        _show_plan(out, plan)
+        return None
+    with out.progress(plan["totals"]["nbytes"], "converting") as progress:
+        done = convert(
+            source,
+            goal,
+            format=wanted["to"],
+            overwrite=wanted["force"],
+            progress=progress,
+            **{key: wanted[key] for key in _OPTIONS if wanted[key] is not None},
+        )
+    return _show_result(out, plan, done)
+
+
+def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any]:
+    """Return what will be done, having refused what can be refused without reading payload."""
+    kind: Target = target_of(goal, wanted["to"])
+    not_itself(file, goal)
+    if Path(goal).exists() and not force:
+        hint = "--force replaces it"
+        raise InvalidInput("the file exists already", code="exists", path=goal, hint=hint)
+    if wanted["sparse"] is None:  # what a step makes is judged when it is made
+        kind.require(prepared(file, kind, wanted["masking"] or "checked"))
+    return {
+        "source": file.path,
+        "source_format": file.format.name,
+        "target": goal,
+        "target_format": kind.name,
+        "options": {key: wanted[key] for key in _OPTIONS if wanted[key] is not None},
+        "totals": totals(file.catalog.tensors.values()),
+    }
+
+
+def _show_plan(out: Terminal, plan: dict[str, Any]) -> None:
+    if out.json:
+        out.document("convert-plan", plan)
+        return
+    rows = [
+        ("source", f"{escaped(plan['source'])} ({plan['source_format']})"),
+        ("target", f"{escaped(plan['target'])} ({plan['target_format']})"),
+        ("options", ", ".join(f"{k} {v}" for k, v in plan["options"].items()) or "none"),
+        ("tensors", totals_text(plan["totals"])),
+        ("lost", _lost(plan["options"])),
+    ]
+    out.facts(rows)
+
+
+def _lost(options: dict[str, Any]) -> str:
+    """Say what a conversion loses that was asked to."""
+    asked = {
+        "cast": f"what does not fit {options.get('cast')}, which will be counted",
+        "masking": "masks, where the target knows none",
+    }
+    found = [words for key, words in asked.items() if key in options]
+    return "; ".join(found) or "nothing: a conversion is verbatim or refused"
+
+
+def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
+    """Open what was written and say that as much came out as went in."""
+    entry = plan["target"] if plan["target"] in done.files else done.files[-1]
+    with api.open(entry) as file:
+        result = totals(file.catalog.tensors.values())
+    whole = (result["tensors"], result["nbytes"]) == (done.tensors, done.nbytes)
+    recast = done.quantised or done.sparse
+    if out.json:
+        value = {
+            "source": done.source,
+            "source_format": done.source_format,
+            "target_format": done.target_format,
+            "files": list(done.files),
+            "in": {key: plan["totals"][key] for key in ("tensors", "nbytes")},
+            "out": {key: result[key] for key in ("tensors", "nbytes")},
+            "cast": done.cast
+            and {
+                "dtype": done.cast.dtype,
+                "tensors": list(done.cast.names),
+                "changed": done.cast.changed,
+                "overflowed": done.cast.overflowed,
+                "max_error": done.cast.max_error,
+            },
+            "quantised": recast
+            and {
+                "made": list(recast.made),
+                "replaced": list(recast.replaced),
+                "left": dict(recast.left),
+            },
+        }
+        out.document("convert", value)
+    elif out.quiet:
+        for name in done.files:
+            out.line(escaped(name))
+    else:
+        more = f" and {counted(len(done.files) - 1, 'file')} more" if len(done.files) > 1 else ""
+        ways = (f"{way} {_amount(each)}" for way, each in (("in", plan["totals"]), ("out", result)))
+        out.line(f"{escaped(done.source)} → {escaped(entry)}{more}: {'; '.join(ways)}")
+        if done.cast is not None:
+            cast = done.cast
+            out.note(
+                f"cast to {cast.dtype}: {cast.changed:,} of {cast.values:,} values changed, by at "
+                f"most {cast.max_error:.3g}; {cast.overflowed:,} became infinite"
+            )
+        for name, reason in (recast.left if recast else {}).items():
+            out.note(f"left as it is: {quoted(name)}: {reason}")
+    if not whole:
+        out.note("error: not as much came out as went in")
+    return 0 if whole else 1
+
+
+def _amount(amounts: dict[str, Any]) -> str:
+    return f"{counted(amounts['tensors'], 'tensor')}, {nbytes_text(amounts['nbytes'])}"
+
+
+_OPTIONS: Final = (
+    "align",
+    "max_shard_size",
+    "encoding",
+    "level",
+    "frame_size",
+    "quantised",
+    "sparse",
+    "masking",
+    "cast",
+)
+"""Options that are handed on to `tensorark.convert` under their own names."""

@@ -1,0 +1,124 @@
+"""`tark diff`: two models tensor by tensor, whatever files they are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tensorark import api
+from tensorark.cli import overlay
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.comparison import Change, Difference, diff
+from tensorark.errors import escaped
+from tensorark.inspect.plain import plain
+from tensorark.inspect.text import counted, value_text
+from tensorark.overlays import delta
+
+
+@verb(
+    "diff",
+    examples=[
+        ("tark diff model.safetensors model.zt", "Prove that a conversion changed nothing."),
+        ("tark diff base.zt tuned.zt --emit delta.zt", "What changed, and a file of that alone."),
+    ],
+    exits={0: "equal", 1: "different"},
+)
+@click.argument("left", type=click.Path())
+@click.argument("right", type=click.Path())
+@click.option("--limit", type=click.IntRange(0), default=50, help="Lines a section (default 50).")
+@click.option(
+    "--emit", type=click.Path(), metavar="PATH", help="Write an overlay: LEFT made into RIGHT."
+)
+@click.option("-f", "--force", is_flag=True, help="Let --emit replace a file that exists.")
+def command(left: str, right: str, *, limit: int, emit: str | None, force: bool) -> int:
+    """Compare two models, whatever their formats.
+
+    Names, shapes, types, layouts, attributes of tensors, and every byte of payload. Attributes of
+    the file are shown and do not count. Digests are not trusted.
+    """
+    out = terminal()
+    with api.open(left) as first, api.open(right) as second:
+        shared = [name for name in first if name in second]
+        total = sum(first.catalog.tensors[name].nbytes for name in shared)
+        with out.progress(total, "comparing") as progress:
+            found = diff(first, second, progress=progress)
+    made = None
+    if emit is not None:
+        with out.progress(total, "writing") as progress:
+            made = delta(left, right, emit, overwrite=force, progress=progress)
+    if out.json:
+        emitted = None if made is None else overlay.as_json(made)
+        value = {"left": left, "right": right, **_as_json(found), "emitted": emitted}
+        out.document("diff", value)
+    elif not out.quiet:
+        _show(out, found, left, right, limit)
+        if made is not None:
+            overlay.show(out, made)
+    return 0 if found.is_equal else 1
+
+
+def _as_json(found: Difference) -> dict[str, Any]:
+    return {
+        "equal": found.is_equal,
+        "same": found.equal,
+        "only_left": list(found.only_left),
+        "only_right": list(found.only_right),
+        "changes": [
+            {
+                "name": each.name,
+                "what": each.what,
+                "left": plain(each.left),
+                "right": plain(each.right),
+                "elements": each.elements,
+                "first": each.first,
+                "largest": plain(each.largest),
+            }
+            for each in found.changes
+        ],
+        "attributes": list(found.attributes),
+    }
+
+
+def _show(out: Terminal, found: Difference, left: str, right: str, limit: int) -> None:
+    for title, sign, color, names in (
+        (f"only in {escaped(left)}", "-", "red", found.only_left),
+        (f"only in {escaped(right)}", "+", "green", found.only_right),
+    ):
+        if names:
+            out.line(out.paint(f"{title} ({len(names):,})", "bold"))
+            for name in names[:limit]:
+                out.line(out.paint(f"  {sign} {escaped(name)}", color))
+            _more(out, len(names), limit)
+    if found.changes:
+        out.line(out.paint(f"changed ({len(found.changes):,})", "bold"))
+        rows = [[escaped(each.name), each.what, _change(each)] for each in found.changes[:limit]]
+        if rows:
+            out.table(rows, indent=2)
+        _more(out, len(found.changes), limit)
+    if found.attributes:
+        keys = ", ".join(map(escaped, found.attributes[:limit]))
+        out.line(f"attributes of the file differ, which does not count: {keys}")
+    verdict = "equal" if found.is_equal else "different"
+    parts = [
+        f"{counted(found.equal, 'tensor')} equal",
+        f"{len({each.name for each in found.changes}):,} changed",
+        f"{len(found.only_left):,} only left",
+        f"{len(found.only_right):,} only right",
+    ]
+    out.line(f"{verdict}: {', '.join(parts)}")
+
+
+def _change(each: Change) -> str:
+    if each.what != "values":
+        return f"{value_text(plain(each.left))} → {value_text(plain(each.right))}"
+    if each.elements is None:
+        return "bytes differ" if each.left is None else f"bytes of part {escaped(str(each.left))}"
+    text = f"{counted(each.elements, 'element')}, first at {each.first}"
+    return text if each.largest is None else f"{text}, by at most {each.largest:.6g}"
+
+
+def _more(out: Terminal, count: int, limit: int) -> None:
+    if count > limit:
+        out.line(f"  … and {count - limit:,} more")

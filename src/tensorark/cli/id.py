@@ -1,0 +1,55 @@
+"""`tark id`: the digest that names a model's content, or a file's bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tensorark.api import File
+from tensorark.cli import parameters
+from tensorark.cli.models import Failure, each_file
+from tensorark.cli.terminal import terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
+from tensorark.verification import content_digest, file_digest
+
+
+@verb(
+    "id",
+    examples=[
+        ("tark id model.safetensors", "The same for a .zt of the same tensors, in any layout."),
+        ("tark id model.zt --file --algorithm sha256 -q", "What sha256sum says of the file."),
+    ],
+)
+@parameters.path
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="xxh3", show_default=True)
+@click.option("--file", "of_file", is_flag=True, help="Digest the bytes of the opened file.")
+def command(path: str, *, algorithm: Algorithm, of_file: bool) -> int:
+    """Print the content digest: the name of a model's content.
+
+    The content digest (.zt §6.4) depends on names, shapes, types, attributes and values of tensors,
+    not on format, order, alignment or sharding. It is computed from the digests that a .zt carries;
+    `tark verify` proves those. With --quiet nothing but digests is printed.
+    """
+    out = terminal()
+
+    def digest(file: File) -> dict[str, Any]:
+        if of_file:
+            with out.progress(file.source.size(), "hashing") as progress:
+                return {"of": "file", "digest": file_digest(file, algorithm, progress)}
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+        with out.progress(total, "hashing") as progress:
+            found = content_digest(file, algorithm, progress=progress)
+        return {"of": "content", "digest": found}
+
+    seen = []
+    for each in each_file(path, digest):
+        seen.append(each)
+        if not out.json and not isinstance(each, Failure):
+            text = each.value["digest"]
+            out.line(text if out.quiet else f"{text}  {escaped(each.path)}")
+    if out.json:
+        out.document("id", {"models": [each.as_json() for each in seen]})
+    return max(each.exit_code for each in seen)

@@ -1,0 +1,139 @@
+"""`tark ls`: names, types, shapes and sizes, without reading payload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from tensorark.api import File
+from tensorark.cli import parameters
+from tensorark.cli.complaint import complain
+from tensorark.cli.models import Failure, Success, each_file, models
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import ReadFailed, escaped
+from tensorark.inspect.names import choose, natural
+from tensorark.inspect.report import brief, element_type, full, totals
+from tensorark.inspect.text import nbytes_text, part_text, shape_text, totals_text
+from tensorark.model import Tensor
+from tensorark.wire.gcpause import paused
+
+ORDERS: Final = ("name", "size", "type", "file")
+
+
+@verb(
+    "ls",
+    examples=[
+        ("tark ls model.safetensors", "Everything, and totals by type."),
+        ("tark ls model/ --include '*.q_proj*' --sort size --limit 5", "The five largest of some."),
+    ],
+)
+@parameters.path
+@parameters.choosing
+@click.option(
+    "--sort",
+    type=click.Choice(ORDERS),
+    default="name",
+    show_default=True,
+    help="By name (numbers by value), size (largest first), type, or as in the file.",
+)
+@click.option("-l", "--long", "is_long", is_flag=True, help="Layout, parts, places and digests.")
+@click.option("--keep-going", is_flag=True, help="Where a shard is missing, list the others.")
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="Show the first N.")
+def command(
+    path: str,
+    *,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    sort: str,
+    is_long: bool,
+    limit: int | None,
+    keep_going: bool,
+) -> int:
+    """List the tensors of a model.
+
+    Reads no payload. A folder may hold several models: each is listed under its path. With --quiet
+    names alone are printed, one a line.
+    """
+    out = terminal()
+
+    def listing(file: File) -> dict[str, Any]:
+        with paused():
+            names = choose(file, include, exclude)
+            tensors = _sorted([file.catalog.tensors[name] for name in names], sort)
+            return {
+                "format": file.format.name,
+                "tensors": [(full if is_long else brief)(each) for each in tensors[:limit]],
+                "omitted": 0 if limit is None else max(0, len(tensors) - limit),
+                "totals": totals(tensors),
+            }
+
+    seen = list(_each(path, listing, keep_going=keep_going))
+    if out.json:
+        out.document("ls", {"models": [each.as_json() for each in seen]})
+    for each in () if out.json else seen:
+        if isinstance(each, Failure):
+            continue
+        if len(seen) > 1 and not out.quiet:
+            out.line(out.paint(escaped(each.path) + ":", "bold"))
+        _show(out, each.value, is_long=is_long)
+    return max(each.exit_code for each in seen)
+
+
+def _each(
+    path: str, listing: Callable[[File], dict[str, Any]], *, keep_going: bool
+) -> Iterator[Success | Failure]:
+    """List every model of `path`; with `keep_going` the shards that an incomplete set still has."""
+    try:
+        yield from each_file(path, listing)
+    except ReadFailed as error:
+        if error.code != "missing-shard" or not keep_going:
+            raise
+        if not terminal().json:
+            complain(error)
+        (index,) = models(path)
+        yield Failure(index, error)
+        for shard in _shards_beside(Path(index)):
+            yield from each_file(str(shard), listing)
+
+
+def _shards_beside(index: Path) -> list[Path]:
+    """Return the files beside an index that are called as its shards are."""
+    stem = re.escape(index.name.removesuffix(".safetensors.index.json"))
+    pattern = re.compile(stem + r"-\d{5}-of-\d{5}\.safetensors")
+    return sorted(each for each in index.parent.iterdir() if pattern.fullmatch(each.name))
+
+
+def _sorted(tensors: list[Tensor], order: str) -> list[Tensor]:
+    if order != "file":
+        tensors.sort(key=lambda each: natural(each.name))
+    if order == "size":
+        tensors.sort(key=lambda each: each.nbytes, reverse=True)
+    if order == "type":
+        tensors.sort(key=element_type)
+    return tensors
+
+
+def _show(out: Terminal, listing: dict[str, Any], *, is_long: bool) -> None:
+    if out.quiet:
+        for each in listing["tensors"]:
+            out.line(escaped(each["name"]))
+        return
+    rows = []
+    for each in listing["tensors"]:
+        shape, size = shape_text(each["shape"]), nbytes_text(each["nbytes"])
+        row = [escaped(each["name"]), escaped(each["type"]), shape, size]
+        if is_long:
+            parts = [f"{escaped(role)}: {part_text(part)}" for role, part in each["parts"].items()]
+            row += [escaped(each["layout"]), "; ".join(parts)]
+        rows.append(row)
+    head = ["name", "type", "shape", "size", *(["layout", "parts"] if is_long else [])]
+    if rows:
+        out.table(rows, head=head, right={3})
+    if listing["omitted"]:
+        out.line(f"… and {listing['omitted']:,} more")
+    out.line(out.paint(totals_text(listing["totals"]), "dim"))

@@ -1,0 +1,67 @@
+"""`tark merge`: the shards of a model back into one file."""
+
+from __future__ import annotations
+
+import click
+
+from tensorark import api
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.inspect.text import counted, nbytes_text
+from tensorark.merging import merge
+
+
+@verb(
+    "merge",
+    examples=[
+        ("tark merge model.zt whole.zt", "One canonical file; the shards are found."),
+        ("tark merge delta.zt tuned.zt --align 4096", "An overlay and its base, blobs as stored."),
+    ],
+    exits={
+        0: "merged, or what would be merged was shown",
+        2: "wrong usage, a shard was named, or the target exists and --force is not given",
+        5: "a shard is missing or the wrong one; nothing was written",
+    },
+)
+@click.argument("root", type=click.Path())
+@click.argument("target", type=click.Path())
+@click.option(
+    "--align", type=size, metavar="SIZE", help="Keep blobs as stored, at multiples of this."
+)
+@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@click.option("--dry-run", is_flag=True, help="Show what would be read; write nothing.")
+def command(root: str, target: str, *, align: int | None, force: bool, dry_run: bool) -> None:
+    """Merge a model that is split into one .zt.
+
+    Takes the root (or the index, or the overlay) alone and finds the rest, so that no pattern of
+    file names can go wrong. The target is canonical unless --align is given. Inputs are never
+    written.
+    """
+    out = terminal()
+    with api.open(root) as file:
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+    with out.progress(total, "merging") as progress:
+        done = merge(root, target, align=align, overwrite=force, dry_run=dry_run, progress=progress)
+    if out.json:
+        value = {
+            "written": not dry_run,
+            "root": done.root,
+            "shards": list(done.shards),
+            "target": done.target,
+            "tensors": done.tensors,
+            "nbytes": done.nbytes,
+        }
+        out.document("merge", value)
+    elif out.quiet:
+        out.line(escaped(done.target))
+    else:
+        for shard in done.shards if out.verbose else ():
+            out.line(f"  {escaped(shard)}")
+        what = "written" if not dry_run else "planned, nothing written"
+        out.line(
+            f"{escaped(done.root)} and {counted(len(done.shards), 'shard')} → "
+            f"{escaped(done.target)}: {counted(done.tensors, 'tensor')}, "
+            f"{nbytes_text(done.nbytes)}; {what}"
+        )

@@ -1,0 +1,101 @@
+"""`tark overlay`: a model that is another one with some tensors changed, at the price of those."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from tensorark import api
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.inspect.text import counted, nbytes_text
+from tensorark.overlays import Overlay, overlay
+
+
+@verb(
+    "overlay",
+    examples=[
+        ("tark overlay base.zt adapter.safetensors tuned.zt", "Base and adapter as one model."),
+        ("tark overlay base.zt fixed.zt new.zt --remove old.bias", "And without one tensor."),
+    ],
+    exits={
+        0: "written",
+        2: "wrong usage, or the target exists and --force is not given",
+        4: "the base is no .zt",
+    },
+)
+@click.argument("base", type=click.Path())
+@click.argument("changes", type=click.Path())
+@click.argument("target", type=click.Path())
+@click.option("--remove", metavar="NAME", multiple=True, help="Leave a tensor of the base out.")
+@click.option(
+    "--digest",
+    "algorithm",
+    type=click.Choice(["sha256", "xxh3"]),
+    default="sha256",
+    help="Identity of the base (sha256, which a signature needs).",
+)
+@click.option(
+    "--align", type=size, metavar="SIZE", default="4096", help="Placement of blobs (4096)."
+)
+@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+def command(
+    base: str,
+    changes: str,
+    target: str,
+    *,
+    remove: tuple[str, ...],
+    algorithm: Literal["sha256", "xxh3"],
+    align: int,
+    force: bool,
+) -> None:
+    """Write a .zt that takes tensors from a base and stores only what differs.
+
+    Opened, it is the whole model, as long as the base lies beside it; `tark merge` makes one file
+    of the two. Parts whose bytes are the base's are not stored. The base, a .zt, is known by its
+    size and its digest. `tark diff BASE NEW --emit DELTA` makes such a file of two whole models.
+    """
+    out = terminal()
+    with api.open(changes) as file:
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+    with out.progress(total, "comparing") as progress:
+        done = overlay(
+            base,
+            changes,
+            target,
+            remove=remove,
+            algorithm=algorithm,
+            align=align,
+            overwrite=force,
+            progress=progress,
+        )
+    if out.json:
+        out.document("overlay", as_json(done))
+    elif not out.quiet:
+        show(out, done)
+
+
+def as_json(done: Overlay) -> dict[str, object]:
+    """Return what an overlay holds as a JSON-able value."""
+    return {
+        "path": done.path,
+        "base": done.base,
+        "shards": list(done.shards),
+        "tensors": done.tensors,
+        "stored": list(done.stored),
+        "removed": list(done.removed),
+        "nbytes": done.nbytes,
+    }
+
+
+def show(out: Terminal, done: Overlay) -> None:
+    """Write what an overlay holds in one line."""
+    labels = ", ".join(map(escaped, done.shards)) or "nothing"
+    out.line(
+        f"{escaped(done.path)}: {counted(done.tensors, 'tensor')}, of which "
+        f"{len(done.stored):,} stored ({nbytes_text(done.nbytes)}); the others lie in "
+        f"{escaped(done.base)} (shard {labels}); {len(done.removed):,} removed"
+    )

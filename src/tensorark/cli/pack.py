@@ -1,0 +1,168 @@
+"""`tark pack`: a checkpoint of the Qwen3.5 family as an artifact, by a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import InvalidInput, escaped
+from tensorark.inspect.text import counted, nbytes_text, shape_text
+
+
+@verb(
+    "pack",
+    examples=[
+        (
+            "tark pack Qwen3.6-27B -o model.ninfer --recipe qwen3_6_27b --dry-run",
+            "Every object that would be written: parameters, format, shape, bytes.",
+        ),
+        (
+            "tark pack Qwen3.6-27B -o model.ninfer --recipe mine.toml --component vision",
+            "By a recipe of your own, with the vision tower.",
+        ),
+    ],
+    exits={
+        0: "written, and judged by the reader's own rules",
+        2: "wrong usage; checkpoint, recipe or values do not fit; or the target exists",
+        4: "the checkpoint is of an architecture, or quantised in a way, that is not converted",
+    },
+)
+@click.argument("folder", type=click.Path())
+@click.option("-o", "--output", required=True, type=click.Path(), help="The .ninfer to write.")
+@click.option("--recipe", required=True, metavar="NAME|FILE", help="A preset, or a TOML/JSON file.")
+@click.option(
+    "--component",
+    "components",
+    multiple=True,
+    type=click.Choice(["vision", "mtp", "dflash", "dflash2"]),
+    help="Take this along with the text model; may be repeated.",
+)
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    help="A further checkpoint: dflash, dflash2, mtp, or as the recipe calls it.",
+)
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    metavar="ROLE=FILE",
+    help="Another file for a role, such as chat_template.jinja.",
+)
+@click.option("--name", metavar="TEXT", help="Public name of the artifact.")
+@click.option(
+    "--max-shard-size", type=size, metavar="SIZE", help="Split into files of at most this: 5GB."
+)
+@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@click.option("--dry-run", is_flag=True, help="Decide and measure everything; write nothing.")
+def command(folder: str, *, output: str, recipe: str, dry_run: bool, **wanted: Any) -> None:
+    """Quantise a checkpoint into a .ninfer, by a recipe.
+
+    FOLDER holds config.json, safetensors, and the files of the tokenizer. The recipe says which
+    parameter gets which format and what is stored together; rounding to a format is lossy and never
+    done unasked: the recipe `bf16` keeps bf16 weights as they are. The same checkpoint and recipe
+    give the same payload.
+    """
+    from tensorark.conversion import huggingface
+
+    out = terminal()
+    chosen: dict[str, Any] = {
+        "components": ("text", *wanted["components"]),
+        "sources": _pairs("--source", wanted["sources"]),
+        "resources": _pairs("--resource", wanted["resources"]),
+        "name": wanted["name"],
+    }
+    _refuse_existing(output, force=wanted["force"])
+    planned = huggingface.convert_checkpoint(folder, output, recipe, dry_run=True, **chosen)
+    if dry_run:
+        _show_plan(out, planned)
+        return
+    with out.progress(planned.payload_bytes, "packing") as progress:
+        done = huggingface.convert_checkpoint(
+            folder,
+            output,
+            recipe,
+            max_file_bytes=wanted["max_shard_size"],
+            overwrite=wanted["force"],
+            progress=progress,
+            **chosen,
+        )
+    _show_result(out, done)
+
+
+def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key or not value or key in found:
+            raise click.UsageError(f"{option} takes NAME=PATH, each name once: {word!r}")
+        found[key] = value
+    return found
+
+
+def _refuse_existing(output: str, *, force: bool) -> None:
+    if Path(output).exists() and not force:
+        hint = "--force replaces it"
+        raise InvalidInput("the file exists already", code="exists", path=output, hint=hint)
+
+
+def _show_plan(out: Terminal, planned: Any) -> None:
+    if out.json:
+        out.document("pack-plan", _document(planned))
+        return
+    rows = [
+        [
+            escaped(each["object"]),
+            each["format"],
+            shape_text(each["shape"]) if "shape" in each else "",
+            each.get("method", ""),
+            f"{each['nbytes']:,}",
+            _purpose(each),
+        ]
+        for each in planned.objects
+    ]
+    head = ["object", "format", "shape", "method", "bytes", "parameters"]
+    out.table(rows, head=head)
+    _show_totals(out, planned)
+
+
+def _purpose(row: Mapping[str, Any]) -> str:
+    names = row.get("parameters", [])
+    shown = ", ".join(names[:4])
+    return escaped(f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown)
+
+
+def _show_totals(out: Terminal, planned: Any) -> None:
+    formats: dict[str, int] = {}
+    for each in planned.objects:
+        formats[each["format"]] = formats.get(each["format"], 0) + each["nbytes"]
+    parts = ", ".join(f"{name} {nbytes_text(size)}" for name, size in formats.items())
+    total = f"{counted(len(planned.objects), 'object')}, {nbytes_text(planned.payload_bytes)}"
+    out.line(out.paint(f"{total}: {parts}", "dim"))
+
+
+def _document(planned: Any) -> dict[str, Any]:
+    return {
+        "recipe": planned.recipe,
+        "files": list(planned.files),
+        "payload_bytes": planned.payload_bytes,
+        "objects": [dict(each) for each in planned.objects],
+    }
+
+
+def _show_result(out: Terminal, done: Any) -> None:
+    if out.json:
+        out.document("pack", _document(done))
+        return
+    for name in done.files:
+        out.line(escaped(name))
+    if not out.quiet:
+        _show_totals(out, done)

@@ -1,0 +1,65 @@
+"""Kinds of values on the command line: sizes with units, and the options that several verbs take.
+
+Owns how words become values; a word that does not fit is a usage error that names what would.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "": 1,
+        "b": 1,
+        **{f"{letter}b": int(1000**power) for power, letter in enumerate("kmgt", 1)},
+        **{f"{letter}ib": int(1024**power) for power, letter in enumerate("kmgt", 1)},
+    }
+)
+
+
+def size(text: str) -> int:
+    """Return the bytes that ``4096``, ``64KiB`` (binary), ``5GB`` or ``1.5GB`` (decimal) mean.
+
+    Raises:
+        click.BadParameter: when it is no size.
+    """
+    match = re.fullmatch(r"([0-9]{1,19})(?:\.([0-9]{1,9}))?\s*([a-z]*)", text.strip().lower())
+    unit = _UNITS.get(match[3]) if match else None
+    if match is None or unit is None:
+        detail = f"{text!r} is no size: write 4096, 64KiB (binary) or 5GB (decimal)"
+        raise click.BadParameter(detail)
+    fraction = match[2] or "0"
+    more, rest = divmod(int(fraction) * unit, int(10 ** len(fraction)))
+    if rest:
+        raise click.BadParameter(f"{text!r} is no whole number of bytes")
+    return int(match[1]) * unit + more
+
+
+def choosing(function: F) -> F:
+    """Add --include and --exclude, which choose tensors by glob."""
+    exclude = click.option("--exclude", metavar="GLOB", multiple=True, help="Leave these out.")
+    include = click.option(
+        "--include",
+        metavar="GLOB",
+        multiple=True,
+        help="Take these tensors only; * matches dots too, and the option may be repeated.",
+    )
+    return include(exclude(function))
+
+
+def threads(function: F) -> F:
+    """Add --threads."""
+    return click.option(
+        "--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads (default: all cores)."
+    )(function)
+
+
+path: Final = click.argument("path", type=click.Path())
+"""The one argument of most verbs."""

@@ -1,0 +1,55 @@
+"""`tark repack`: a `.zt` anew, canonical, without what older generations left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tensorark import api
+from tensorark.amendment import repack
+from tensorark.cli.mend import show
+from tensorark.cli.terminal import terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.inspect.text import counted, nbytes_text
+from tensorark.mending import is_tensorbit, mend
+
+
+@verb(
+    "repack",
+    examples=[
+        ("tark repack grown.zt model.zt", "Drop superseded tensors; canonical form."),
+        ("tark repack packed.zt plain.zt --force", "Store compressed parts plainly."),
+    ],
+    exits={
+        0: "written",
+        2: "wrong usage, no .zt, a split model, or the target exists and --force is not given",
+    },
+)
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path())
+@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+def command(source: str, target: str, *, force: bool) -> None:
+    """Write a .zt anew in canonical form.
+
+    One generation, parts stored plainly, equal blobs once: the same tensors give the same file. The
+    source is not changed. Of a Tensorbit container the index is made right, as `tark mend` does.
+    """
+    out = terminal()
+    if is_tensorbit(source):
+        show(out, [mend(source, target, overwrite=force)])
+        return
+    with api.open(source) as file:
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+    with out.progress(total, "repacking") as progress:
+        done = repack(source, target, overwrite=force, progress=progress)
+    before, after = Path(done.source).stat().st_size, Path(target).stat().st_size
+    if out.json:
+        value = {"source": done.source, "target": target, "before": before, "after": after}
+        out.document("repack", {**value, "tensors": done.tensors})
+    elif not out.quiet:
+        out.line(
+            f"{escaped(done.source)} → {escaped(target)}: {counted(done.tensors, 'tensor')}, "
+            f"{nbytes_text(before)} → {nbytes_text(after)}"
+        )

@@ -1,0 +1,143 @@
+"""`tark resources`: the resources of an artifact by role, out of it and into a new one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tensorark import api
+from tensorark.cli import parameters
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import is_terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.conversion.ninfer import read_resource, replace_resources, resources
+from tensorark.errors import InvalidInput, ReadFailed, escaped
+from tensorark.inspect.text import nbytes_text
+from tensorark.parameters import directory_of
+
+
+@verb(
+    "resources",
+    examples=[
+        (
+            "tark resources model.ninfer --extract chat_template.jinja -o old.jinja",
+            "The bytes of one resource.",
+        ),
+        (
+            "tark resources model.ninfer --replace chat_template.jinja=new.jinja -o new.ninfer",
+            "A new chat template; weights are copied as they are.",
+        ),
+    ],
+    exits={2: "wrong usage, no such resource, or no NInfer artifact"},
+)
+@parameters.path
+@click.option("--extract", metavar="ROLE", help="Write the bytes of this resource.")
+@click.option(
+    "--replace", "replaced", metavar="ROLE=FILE", multiple=True, help="Write a new artifact."
+)
+@click.option("-o", "--output", type=click.Path(), help="The file that is written.")
+@click.option("--max-file-bytes", type=size, metavar="SIZE", help="Split the new artifact.")
+@click.option("-f", "--force", is_flag=True, help="Replace an output that exists.")
+def command(
+    path: str,
+    *,
+    extract: str | None,
+    replaced: tuple[str, ...],
+    output: str | None,
+    max_file_bytes: int | None,
+    force: bool,
+) -> None:
+    """List, extract or replace the resources of a .ninfer.
+
+    A resource is named by its role, or by component/role where several components have that role.
+    Replacing writes a new artifact, which appears when it is complete; the source is never changed.
+    """
+    if extract is not None and replaced:
+        raise click.UsageError("--extract and --replace exclude each other")
+    if replaced:
+        _replace(path, replaced, output, max_file_bytes, force=force)
+    elif extract is not None:
+        _extract(path, extract, output, force=force)
+    else:
+        _list(path)
+
+
+def _list(path: str) -> None:
+    out = terminal()
+    with api.open(path) as file:
+        found = [
+            {"component": component, "role": role, "object": each.id, "nbytes": each.nbytes}
+            for (component, role), each in resources(
+                directory_of(file.catalog.native, file.path)
+            ).items()
+        ]
+    if out.json:
+        out.document("resources", {"path": path, "resources": found})
+        return
+    if out.quiet:
+        for row in found:
+            out.line(escaped(f"{row['component']}/{row['role']}"))
+        return
+    rows = [[escaped(str(row[key])) for key in ("component", "role", "object")] for row in found]
+    for cells, row in zip(rows, found, strict=True):
+        cells.append(nbytes_text(_size(row)))
+    if rows:
+        out.table(rows, head=["component", "role", "object", "size"], right={3})
+
+
+def _size(row: dict[str, Any]) -> int:
+    nbytes: int = row["nbytes"]
+    return nbytes
+
+
+def _extract(path: str, role: str, output: str | None, *, force: bool) -> None:
+    with api.open(path) as file:
+        data = read_resource(file, role)
+    if output is not None:
+        from tensorark.io.publish import publish
+
+        with publish(output, overwrite=force) as sink:
+            sink.write(data)
+    elif is_terminal(sys.stdout):
+        raise click.UsageError("bytes are not for a terminal: use -o or a pipe")
+    elif sys.stdout is not None:
+        sys.stdout.buffer.write(data)
+
+
+def _replace(
+    path: str,
+    replaced: tuple[str, ...],
+    output: str | None,
+    max_file_bytes: int | None,
+    *,
+    force: bool,
+) -> None:
+    if output is None:
+        raise click.UsageError("--replace writes a new artifact: name it with -o")
+    found = {}
+    for word in replaced:
+        role, separator, source = word.partition("=")
+        if not separator or not role or not source:
+            raise InvalidInput("no replacement", code="replace", expected="ROLE=FILE", found=word)
+        try:
+            found[role] = Path(source).read_bytes()
+        except OSError as error:
+            raise ReadFailed(error.strerror or str(error), path=source) from error
+    out = terminal()
+    with out.progress(Path(path).stat().st_size, "writing") as progress:
+        files = replace_resources(
+            path,
+            output,
+            found,
+            max_file_bytes=max_file_bytes,
+            overwrite=force,
+            progress=progress,
+        )
+    if out.json:
+        out.document("resources", {"path": path, "files": files})
+    elif not out.quiet:
+        for each in files:
+            out.line(escaped(each))

@@ -1,0 +1,67 @@
+"""`tark seal`: digests for a model whose format carries none."""
+
+from __future__ import annotations
+
+import click
+
+from tensorark import api
+from tensorark.cli import parameters
+from tensorark.cli.terminal import terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
+from tensorark.inspect.text import counted
+from tensorark.sealing import seal, seal_path
+
+
+@verb(
+    "seal",
+    examples=[
+        ("tark seal model.safetensors", "Write model.safetensors.seal.json."),
+        ("tark seal model/ --algorithm xxh3 --algorithm sha256", "Both digests of every part."),
+    ],
+    exits={0: "written", 2: "wrong usage, or the seal exists and --force is not given"},
+)
+@parameters.path
+@click.option("-o", "--target", type=click.Path(), metavar="PATH", help="Where to write it.")
+@click.option(
+    "--algorithm",
+    "algorithms",
+    type=click.Choice(ALGORITHMS),
+    multiple=True,
+    default=["xxh3"],
+    help="Digest of every part (xxh3); may be repeated.",
+)
+@click.option("-f", "--force", is_flag=True, help="Replace a seal that exists.")
+@parameters.threads
+def command(
+    path: str,
+    *,
+    target: str | None,
+    algorithms: tuple[Algorithm, ...],
+    force: bool,
+    threads: int | None,
+) -> None:
+    """Write the digests of a model into a file beside it.
+
+    For formats that carry none: `tark verify model.safetensors --seal model.safetensors.seal.json`
+    then names damaged tensors and the bytes where the damage is. The same model gives the same
+    seal. Whoever can change the model can change its seal: against that, `tark sign`.
+    """
+    out = terminal()
+    with api.open(path) as file:
+        opened = file.path
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+        total += sum(file.source.size(label) for label in (None, *file.catalog.files))
+    goal = target if target is not None else str(seal_path(opened))
+    with out.progress(total, "sealing") as progress:
+        made = seal(
+            path, goal, algorithms=algorithms, overwrite=force, threads=threads, progress=progress
+        )
+    content = {name: f"{name}:{digest}" for name, digest in made.content.items()}
+    if out.json:
+        value = {"path": path, "seal": goal, "tensors": len(made.tensors), "content": content}
+        out.document("seal", {**value, "files": len(made.files)})
+    elif not out.quiet:
+        about = f"{counted(len(made.tensors), 'tensor')} in {counted(len(made.files), 'file')}"
+        out.line(f"{escaped(goal)}: {about}, {', '.join(content.values())}")

@@ -1,0 +1,82 @@
+"""`tark show`: a file, or one of its tensors, described in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from tensorark.cli import lenience, parameters
+from tensorark.cli.models import view_of
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import LimitExceeded
+from tensorark.inspect.report import full, report
+from tensorark.inspect.text import report_lines, tensor_lines
+from tensorark.view import TensorView
+from tensorark.wire.gcpause import paused
+
+_WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its first values
+
+
+@verb(
+    "show",
+    examples=[
+        ("tark show model.zt", "Format, sizes, shards, alignment, aliases and attributes."),
+        ("tark show model.zt lm_head.weight --decode", "One tensor, with its first values."),
+    ],
+)
+@parameters.path
+@click.argument("name", required=False)
+@click.option("--decode", is_flag=True, help="Read the first values of the tensor.")
+@click.option("--count", type=click.IntRange(1, 1000), default=8, help="How many (default 8).")
+@lenience.lenient
+def command(path: str, name: str | None, *, decode: bool, count: int, lenient: bool) -> None:
+    """Describe a file, or one tensor in full.
+
+    Reads no payload without --decode. What a model is guessed to be comes from the names of its
+    tensors and is no more than a guess.
+    """
+    if decode and name is None:
+        raise click.UsageError("--decode needs the name of a tensor")
+    out = terminal()
+    with lenience.opened(path, out, lenient=lenient) as file:
+        if name is None:
+            with paused():
+                value = report(file)
+            _show(out, value, report_lines(value))
+            return
+        view = view_of(file, name)
+        value = {"path": file.path, "tensor": full(view.tensor)}
+        lines = list(tensor_lines(value["tensor"]))
+        if decode:
+            value["values"] = [_plain(each) for each in _first(view, count)]
+            lines.append(("values", " ".join(map(str, value["values"])) or "none"))
+        _show(out, value, lines)
+
+
+def _show(out: Terminal, value: dict[str, Any], lines: Iterable[tuple[str, str]]) -> None:
+    if out.json:
+        out.document("show", value)
+    else:
+        out.facts(lines)
+
+
+def _first(view: TensorView, count: int) -> list[Any]:
+    """Return the first values of the first row, reading little more than them."""
+    if not view.size:
+        return []
+    if view.layout != "dense" and view.size * 16 > _WHOLE:
+        raise LimitExceeded("the tensor is too large to be decoded at once", code="decoded-size")
+    index = (0,) * (view.ndim - 1) + (slice(count),) if view.shape else ()
+    row = view[index]
+    return list(row.reshape(-1)[:count]) if view.shape else [row]
+
+
+def _plain(value: Any) -> Any:
+    """Return a numpy scalar as a JSON-able number, or as text where JSON has none."""
+    from tensorark.inspect.plain import plain
+
+    number = value.item() if hasattr(value, "item") else value
+    return plain(number) if isinstance(number, bool | int | float) else str(number)

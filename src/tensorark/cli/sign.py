@@ -1,0 +1,135 @@
+"""`tark sign`: a detached signature over a model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from tensorark import api
+from tensorark.cli import parameters
+from tensorark.cli.passphrase import passphrase_of
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.folder import entry_of
+from tensorark.inspect.text import counted
+from tensorark.signing import read_sums, sign, signature_path
+from tensorark.statement import KINDS, Kind, Statement
+
+MEANINGS: Final = {
+    "file": "every byte of",
+    "root": "the root and every byte of its shards",
+    "content": "the content of",
+}
+
+
+@verb(
+    "sign",
+    examples=[
+        ("tark sign model.zt --key signer.pem", "Write model.zt.sig.json."),
+        ("tark sign model.zt --key ec.pem --openssf", "Write an OpenSSF bundle instead."),
+    ],
+    exits={
+        0: "signed",
+        2: "wrong usage, the model cannot be signed in this way, or the target exists",
+        3: "malformed, or payload does not match its digests: nothing was signed",
+        4: "a shard digest is not cryptographic, or the key is of another kind",
+    },
+)
+@parameters.path
+@click.option("--key", type=click.Path(), required=True, metavar="KEY", help="The private key.")
+@click.option("--over", type=click.Choice(KINDS), help="What is signed (default: see below).")
+@click.option("-o", "--target", type=click.Path(), metavar="PATH", help="Where to write it.")
+@click.option("-f", "--force", is_flag=True, help="Replace a signature that exists.")
+@click.option(
+    "--trust-digests", is_flag=True, help="Take the sha256 digests that a .zt gives as they are."
+)
+@click.option(
+    "--digests",
+    type=click.Path(),
+    metavar="SUMS",
+    help="Take sha256 digests of files from here, as sha256sum writes them.",
+)
+@click.option("--openssf", is_flag=True, help="Make an OpenSSF model-signing bundle.")
+@parameters.threads
+def command(
+    path: str,
+    *,
+    key: str,
+    over: Kind | None,
+    target: str | None,
+    force: bool,
+    trust_digests: bool,
+    digests: str | None,
+    openssf: bool,
+    threads: int | None,
+) -> None:
+    """Sign a model with a private key, beside it.
+
+    A canonical .zt is signed as a file, a .zt whose shards have sha256 digests as a root, anything
+    else by its content, which holds for the same tensors in any format, layout or number of files.
+    Payload is verified first, then hashed with sha256.
+    """
+    out = terminal()
+    secret = passphrase_of(key)
+    if openssf:
+        if over or trust_digests or digests:
+            detail = "an OpenSSF bundle is over files, each hashed whole: --openssf stands alone"
+            raise click.UsageError(detail)
+        _bundle(out, path, key, target, secret, force=force)
+        return
+    with api.open(path) as file:
+        opened = file.path
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+    goal = target if target is not None else str(signature_path(opened))
+    with out.progress(total, "signing") as progress:
+        made = sign(
+            path,
+            key,
+            goal,
+            over=over,
+            passphrase=secret,
+            trust_digests=trust_digests,
+            known=read_sums(digests) if digests is not None else {},
+            overwrite=force,
+            threads=threads,
+            progress=progress,
+        )
+    statement = made.statement
+    if out.json:
+        out.document("sign", {"path": path, "signature": goal, "statement": statement.as_json()})
+    elif not out.quiet:
+        out.line(f"{escaped(goal)}: signed {described(statement, path)}")
+        out.line(f"  by {statement.key}")
+        if trust_digests or digests:
+            out.line("  some digests were taken as given: their bytes were not read")
+
+
+def described(statement: Statement, path: str) -> str:
+    """Say what a statement is about, for a person."""
+    about = f"{MEANINGS[statement.kind]} {escaped(path)}"
+    if statement.kind == "content":
+        return f"{about} ({counted(len(statement.tensors), 'tensor')}): sha256:{statement.content}"
+    if statement.kind == "root":
+        return f"{MEANINGS['root']}: {escaped(path)} ({counted(len(statement.shards), 'shard')})"
+    return f"{about} ({counted(len(statement.files), 'file')})"
+
+
+def _bundle(
+    out: Terminal, path: str, key: str, target: str | None, secret: str | None, *, force: bool
+) -> None:
+    from tensorark.openssf import bundle_path, sign_bundle
+
+    goal = target if target is not None else str(bundle_path(_entry(path)))
+    names = sign_bundle(path, key, goal, passphrase=secret, overwrite=force)
+    if out.json:
+        out.document("sign", {"path": path, "bundle": goal, "files": list(names)})
+    elif not out.quiet:
+        out.line(f"{escaped(goal)}: an OpenSSF bundle over {counted(len(names), 'file')}")
+
+
+def _entry(path: str) -> str:
+    from pathlib import Path
+
+    return entry_of(path) if Path(path).is_dir() else path

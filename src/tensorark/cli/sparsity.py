@@ -1,0 +1,113 @@
+"""`tark sparsity`: how many weights are zero, by tensor and by layer, and what the masks say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from tensorark.cli import lenience, parameters
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.sparsity import Counted, counts, first_groups
+
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
+
+
+@verb(
+    "sparsity",
+    examples=[
+        ("tark sparsity model.tbm", "Zeros, masks and faults of every tensor, and by layer."),
+        (
+            "tark sparsity model.tbm model.layers.0.mlp.up_proj.weight",
+            "One tensor, with the bits of its first mask bytes.",
+        ),
+    ],
+    exits={0: "counted", 1: "a mask and its weights disagree"},
+)
+@parameters.path
+@click.argument("name", required=False)
+@click.option("--groups", type=click.IntRange(1, 1000), default=16, help="Groups shown (16).")
+@lenience.lenient
+def command(path: str, name: str | None, *, groups: int, lenient: bool) -> int:
+    """Count zeros and mask bits; reads every weight.
+
+    `stray` weights are not zero though their mask bit is clear, `idle` ones are zero though their
+    bit is set. Dense matrices show the tightest N:M that their zeros follow.
+    """
+    out = terminal()
+    with lenience.opened(path, out, lenient=lenient) as file:
+        names = [name] if name is not None else list(file)
+        total = sum(file[each].nbytes for each in names)
+        with out.progress(total, "counting") as progress:
+            found = list(counts(file, names, progress=progress))
+        shown = list(first_groups(file[name], groups)) if name is not None else []
+    if out.json:
+        value = {"path": path, "tensors": [_as_json(each) for each in found]}
+        out.document("sparsity", value | {"groups": [list(each) for each in shown]})
+    else:
+        _show(out, found)
+        if name is None:
+            _show_layers(out, found)
+        for group, octets, kept in shown:
+            out.line(f"group {group}: {octets}  {kept}")
+    return 1 if any(each.stray or each.wrong for each in found) else 0
+
+
+def _show(out: Terminal, found: list[Counted]) -> None:
+    head = ("tensor", "N:M", "mask", "zeros", "stray", "idle", "-0.0")
+    rows = [
+        [
+            escaped(each.name),
+            each.pattern or (f"({each.detected})" if each.detected else "dense"),
+            each.packing,
+            f"{each.sparsity:.1%}",
+            f"{each.stray:,}",
+            f"{each.idle:,}",
+            f"{each.negative_zeros:,}",
+        ]
+        for each in found
+    ]
+    if rows:
+        out.table(rows, head=head, right={3, 4, 5, 6})
+
+
+def _show_layers(out: Terminal, found: Iterable[Counted]) -> None:
+    rows = [[label, f"{zeros / elements:.1%}"] for label, zeros, elements in _layers(found)]
+    if len(rows) > 1:
+        out.table(rows, head=("layer", "zeros"), right={1})
+
+
+def _layers(found: Iterable[Counted]) -> Iterator[tuple[str, int, int]]:
+    """Yield the layers in order, with their zeros and weights; what lies outside comes last."""
+    sums: dict[int, list[int]] = {}
+    for each in found:
+        match = _LAYER.search(each.name)
+        layer = int(match[1]) if match else -1
+        held = sums.setdefault(layer, [0, 0])
+        held[0] += each.zeros
+        held[1] += each.elements
+    for layer in sorted(sums, key=lambda number: (number < 0, number)):
+        zeros, elements = sums[layer]
+        if elements:
+            yield ("elsewhere" if layer < 0 else str(layer)), zeros, elements
+
+
+def _as_json(each: Counted) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "pattern": each.pattern,
+        "detected": each.detected,
+        "packing": each.packing,
+        "elements": each.elements,
+        "zeros": each.zeros,
+        "kept": each.kept,
+        "stray": each.stray,
+        "idle": each.idle,
+        "negative_zeros": each.negative_zeros,
+        "kept_by_groups": {str(count): groups for count, groups in each.bits.items()},
+        "wrong_groups": each.wrong,
+    }

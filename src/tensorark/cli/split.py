@@ -1,0 +1,127 @@
+"""`tark split`: one model into a root and shards, or the plan of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import click
+
+from tensorark import api
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.inspect.text import counted, nbytes_text
+from tensorark.splitting import SplitPlan, split
+
+
+@verb(
+    "split",
+    examples=[
+        ("tark split model.zt out/model.zt --max-size 5GB", "Shards of at most 5 GB each."),
+        ("tark split model.zt out/model.zt --by layer --dry-run", "Show one shard for each layer."),
+    ],
+    exits={
+        0: "split, or the plan was shown",
+        1: "payload does not match its digest; nothing was written",
+        2: "wrong usage, or a file exists and --force is not given",
+    },
+)
+@click.argument("source", type=click.Path())
+@click.argument("root", type=click.Path())
+@click.option("--max-size", type=size, metavar="SIZE", help="Most bytes of a shard: 5GB, 512MiB.")
+@click.option("--by", type=click.Choice(["layer"]), help="Begin a new shard for every layer.")
+@click.option(
+    "--digest",
+    "algorithm",
+    type=click.Choice(["sha256", "xxh3"]),
+    default="sha256",
+    help="Identity of shards (sha256, which a signature of the root needs).",
+)
+@click.option("--full", is_flag=True, help="Make each shard a .zt that opens by itself.")
+@click.option(
+    "--align", type=size, metavar="SIZE", default="64KiB", help="Placement of blobs (64KiB)."
+)
+@click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
+@click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
+def command(
+    source: str,
+    root: str,
+    *,
+    max_size: int | None,
+    by: Literal["layer"] | None,
+    algorithm: Literal["sha256", "xxh3"],
+    full: bool,
+    align: int,
+    force: bool,
+    dry_run: bool,
+) -> None:
+    """Split a model into a root .zt and shards.
+
+    Shard 00001-of-00003 of model.zt is the file model-00001-of-00003.zt. Tensors fill shards in
+    order of their names; no shard is a byte larger than --max-size, but where one tensor alone is.
+    Blobs are copied as they are stored, and the content digest stays the same.
+    """
+    out = terminal()
+    with api.open(source) as file:
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+    with out.progress(total, "splitting") as progress:
+        plan = split(
+            source,
+            root,
+            max_size=max_size,
+            by=by,
+            algorithm=algorithm,
+            full=full,
+            align=align,
+            overwrite=force,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    _show(out, plan, written=not dry_run)
+
+
+def _show(out: Terminal, plan: SplitPlan, *, written: bool) -> None:
+    if out.json:
+        out.document("split", {"written": written, **_as_json(plan)})
+        return
+    if out.quiet:
+        for shard in plan.shards:
+            out.line(escaped(shard.path))
+        out.line(escaped(plan.root))
+        return
+    rows = [
+        [
+            escaped(shard.path),
+            f"{shard.size:,}",
+            counted(len(shard.tensors), "tensor"),
+            "one tensor is larger than the limit" if shard.exceeds else "",
+        ]
+        for shard in plan.shards
+    ]
+    if rows:
+        out.table(rows, right={1, 2})
+    what = "written" if written else "planned, nothing written"
+    out.line(
+        f"{escaped(plan.root)}: {counted(plan.tensors, 'tensor')}, {nbytes_text(plan.nbytes)} in "
+        f"{counted(len(plan.shards), 'shard')}; {what}"
+    )
+
+
+def _as_json(plan: SplitPlan) -> dict[str, Any]:
+    return {
+        "root": plan.root,
+        "tensors": plan.tensors,
+        "nbytes": plan.nbytes,
+        "max_size": plan.max_size,
+        "shards": [
+            {
+                "name": shard.name,
+                "path": shard.path,
+                "size": shard.size,
+                "exceeds": shard.exceeds,
+                "tensors": list(shard.tensors),
+            }
+            for shard in plan.shards
+        ],
+    }

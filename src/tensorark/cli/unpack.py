@@ -1,0 +1,74 @@
+"""`tark unpack`: an artifact's weights as safetensors: a checkpoint, parameters, or objects."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from tensorark.cli.parameters import size
+from tensorark.cli.terminal import terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import InvalidInput, escaped
+
+_WAYS: Final = ("checkpoint", "parameters", "objects")
+
+
+@verb(
+    "unpack",
+    examples=[
+        (
+            "tark unpack model.ninfer -o folder",
+            "A checkpoint: tensors under their authors' names, config, tokenizer.",
+        ),
+        (
+            "tark unpack model.ninfer -o objects.safetensors --as objects",
+            "The bytes of every object as they are, with the directory.",
+        ),
+    ],
+    exits={
+        2: "wrong usage, no NInfer artifact, or the target exists",
+        4: "a format is not decoded, or the architecture is not one of a checkpoint",
+    },
+)
+@click.argument("path", type=click.Path())
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder or file to write.")
+@click.option(
+    "--as",
+    "way",
+    type=click.Choice(_WAYS),
+    default=_WAYS[0],
+    help="A checkpoint in a folder (default), one file of parameters, or one of objects.",
+)
+@click.option("--bf16", "rounded", is_flag=True, help="Round decoded weights to bf16: lossy.")
+@click.option(
+    "--max-shard-size", type=size, metavar="SIZE", help="Split into shards of at most this: 5GB."
+)
+@click.option("-f", "--force", is_flag=True, help="Replace what exists.")
+def command(path: str, *, output: str, way: str, force: bool, **wanted: Any) -> None:
+    """Write the weights of a .ninfer as safetensors.
+
+    Decoding is exact: bf16, fp32 and int32 stay as they are, every other format is defined as f32
+    values. What quantising lost is not found again. With --as objects nothing is decoded.
+    """
+    from tensorark.conversion import huggingface, objects
+
+    out = terminal()
+    options: dict[str, Any] = {"overwrite": force}
+    if way == "objects":
+        if wanted["rounded"] or wanted["max_shard_size"] is not None:
+            detail = "objects are written as they are, into one file"
+            raise InvalidInput(detail, code="option", found="--bf16 or --max-shard-size")
+        write: Any = objects.export_objects
+    else:
+        options |= {"rounded": wanted["rounded"], "max_shard_size": wanted["max_shard_size"]}
+        write = (
+            huggingface.export_checkpoint if way == "checkpoint" else huggingface.export_parameters
+        )
+    with out.progress(0, "unpacking") as progress:
+        files = write(path, output, progress=progress, **options)
+    if out.json:
+        out.document("unpack", {"source": path, "as": way, "files": files})
+        return
+    for name in files:
+        out.line(escaped(name))

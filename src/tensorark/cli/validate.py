@@ -1,0 +1,68 @@
+"""`tark validate`: every rule of the format, and what breaks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tensorark import api
+from tensorark.cli import parameters
+from tensorark.cli.models import Failure, each_model
+from tensorark.cli.terminal import terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped
+from tensorark.inspect.report import finding
+from tensorark.inspect.text import counted, finding_text
+
+
+@verb(
+    "validate",
+    examples=[
+        ("tark validate model.zt", "One line for each fault, or that there is none."),
+        ("tark validate models/ --canonical", "Every model of a folder; canonical form as well."),
+    ],
+    exits={0: "valid", 3: "a rule is broken, or it is no tensor file"},
+)
+@parameters.path
+@click.option(
+    "--canonical", is_flag=True, help="Demand canonical form too; reads padding (.zt only)."
+)
+@click.option(
+    "--architecture",
+    is_flag=True,
+    help="Demand what the architecture calls for too (.ninfer only).",
+)
+def command(path: str, *, canonical: bool, architecture: bool) -> int:
+    """Judge files by every rule of their format.
+
+    Reads no payload: digests and values are what `tark verify` checks. All faults of the first
+    stage that has any are shown, since later stages build on it.
+    """
+    out = terminal()
+
+    def judge(model: str) -> dict[str, Any]:
+        found = api.validate(model, canonical=canonical, architecture=architecture)
+        return {"valid": not found, "findings": [finding(each) for each in found]}
+
+    worst = 0
+    seen = []
+    for each in each_model(path, judge, lambda value: 0 if value["valid"] else 3):
+        worst = max(worst, each.exit_code)
+        seen.append(each.as_json())
+        if out.json or isinstance(each, Failure):
+            continue
+        findings = each.value["findings"]
+        if not findings:
+            if not out.quiet:
+                out.line(f"{escaped(each.path)}: {out.paint('valid', 'green')}")
+            continue
+        verdict = out.paint(counted(len(findings), "fault"), "red")
+        out.line(f"{escaped(each.path)}: {verdict}")
+        for line in findings:
+            out.line("  " + finding_text(line))
+            if out.verbose:
+                out.line(f"    tark explain {escaped(line['rule'])}")
+    if out.json:
+        out.document("validate", {"models": seen})
+    return worst

@@ -1,0 +1,108 @@
+"""What makes a function a verb: the options that all take, and help that ends with examples.
+
+Owns the shape of a verb's help. The function returns its exit code, or None for 0.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import click
+
+from tensorark.cli.options import EVERYWHERE, settings
+
+EXITS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        0: "done",
+        2: "wrong usage, or no such tensor",
+        3: "malformed or truncated, or no tensor file",
+        4: "understood, but not supported or refused",
+        5: "a file or shard is missing, or the system refused",
+        130: "interrupted",
+        141: "the reader of the output went away",
+    }
+)
+"""What exit codes mean to most verbs."""
+
+
+class Verb(click.Command):
+    """A command whose help ends with examples and exit codes."""
+
+    def __init__(
+        self, *, examples: Sequence[tuple[str, str]], exits: Mapping[int, str], **facts: Any
+    ) -> None:
+        super().__init__(**facts)
+        self.examples = tuple(examples)
+        self.exits = dict(sorted({**EXITS, **exits}.items()))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of this verb, then those of every verb."""
+        everywhere = [*EVERYWHERE, self.get_help_option(ctx)]
+        for title, chosen in (("Options", False), ("Options of every verb", True)):
+            params = [each for each in self.get_params(ctx) if (each in everywhere) is chosen]
+            rows = [
+                row
+                for each in params
+                if isinstance(each, click.Option) and (row := each.get_help_record(ctx))
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples and exit codes."""
+        with formatter.section("Examples"):
+            for command, purpose in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}{command}\n")
+                formatter.indent()
+                formatter.write_text(purpose)
+                formatter.dedent()
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in self.exits.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; what the library logs goes to standard error."""
+        logger = logging.getLogger("tensorark")
+        levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+        handler = _Notes()
+        logger.addHandler(handler)
+        logger.setLevel(logging.ERROR if settings().quiet else levels[min(settings().verbose, 2)])
+        try:
+            return super().invoke(ctx)
+        finally:
+            logger.removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    """Writes what the library logs to standard error, as one escaped line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tensorark.cli.complaint import say
+
+        say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def verb(
+    name: str, *, examples: Sequence[tuple[str, str]], exits: Mapping[int, str] | None = None
+) -> Callable[[Callable[..., int | None]], Verb]:
+    """Make a function the verb `name`; its docstring is the help, its first line the summary.
+
+    `examples` are (command, purpose); `exits` what exit codes mean where `EXITS` is not enough.
+    Options and arguments are click's decorators below this one.
+    """
+
+    def make(function: Callable[..., int | None]) -> Verb:
+        params = list(reversed(getattr(function, "__click_params__", [])))
+        return Verb(
+            name=name,
+            callback=function,
+            help=function.__doc__,
+            params=[*params, *EVERYWHERE],
+            examples=examples,
+            exits=exits or {},
+        )
+
+    return make

@@ -1,0 +1,104 @@
+"""`tark verify`: payload against its digests and types, rung by rung."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tensorark.api import File
+from tensorark.cli import parameters
+from tensorark.cli.models import Failure, Success, each_file
+from tensorark.cli.terminal import Terminal, terminal
+from tensorark.cli.verb import verb
+from tensorark.errors import escaped, printable
+from tensorark.inspect.integrity import checked, exit_code
+from tensorark.inspect.report import finding
+from tensorark.inspect.text import finding_text
+from tensorark.verification import verify
+
+
+@verb(
+    "verify",
+    examples=[
+        ("tark verify model.zt", "Read everything, compare every digest."),
+        ("tark verify model/ --complete", "Fail, too, when a part carries no digest."),
+    ],
+    exits={
+        0: "all that carries a digest matches, and something does",
+        1: "a digest does not match, or payload breaks a rule of its type or layout",
+        4: "nothing carries a digest, or one is of an unknown kind: nothing is proven",
+    },
+)
+@parameters.path
+@click.option("--complete", is_flag=True, help="Demand that every part carries a digest.")
+@click.option("--deep", is_flag=True, help="Read shards whole, against their whole-file digests.")
+@click.option(
+    "--seal", type=click.Path(), metavar="SEAL", help="Compare with a seal (`tark seal`) instead."
+)
+@parameters.threads
+def command(path: str, *, complete: bool, deep: bool, seal: str | None, threads: int | None) -> int:
+    """Check payload against its digests and types.
+
+    Says which rungs of the integrity ladder (.zt §6.1) were climbed. Where nothing carries a
+    digest, as in safetensors, nothing can be verified, and that is what is said.
+    """
+    out = terminal()
+    if seal is not None:
+        return _compare(out, path, seal, deep=deep, threads=threads)
+
+    def judge(file: File) -> dict[str, Any]:
+        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+        with out.progress(total, "verifying") as progress:
+            found = verify(file, threads=threads, progress=progress, deep=deep)
+        return checked(file, found, complete=complete)
+
+    seen = []
+    for each in each_file(path, judge, exit_code):
+        seen.append(each)
+        if not out.json and not isinstance(each, Failure):
+            _show(out, each)
+    if out.json:
+        out.document("verify", {"models": [each.as_json() for each in seen]})
+    return max(each.exit_code for each in seen)
+
+
+def _show(out: Terminal, each: Success) -> None:
+    colors = {"verified": "green", "damaged": "red"}
+    verdict = each.value["verdict"]
+    if not out.quiet or each.exit_code:
+        text = out.paint(verdict, colors.get(verdict, "yellow"))
+        out.line(f"{escaped(each.path)}: {text}")
+    for found in each.value["findings"]:
+        out.line("  " + finding_text(found))
+    if out.quiet:
+        return
+    for refused in each.value["refused"]:
+        out.line("  not judged: " + printable(refused))
+    for note in each.value["notes"]:
+        out.line("  note: " + finding_text(note))
+    for rung in each.value["rungs"]:
+        out.line(f"  {rung['rung']}: {rung['result']}")
+
+
+def _compare(out: Terminal, path: str, seal: str, *, deep: bool, threads: int | None) -> int:
+    from tensorark.sealing import check_seal, read_seal
+
+    sealed = read_seal(seal)
+    total = sum(each.size for each in sealed.files) * (2 if deep else 1)
+    with out.progress(total, "verifying") as progress:
+        found = check_seal(path, seal, deep=deep, threads=threads, progress=progress)
+    model: dict[str, Any] = {
+        "verdict": "as sealed" if found.ok else "damaged",
+        "parts": found.parts,
+        "files": found.files,
+        "nbytes": found.nbytes,
+        "findings": [finding(each) for each in found.findings],
+    }
+    if out.json:
+        out.document("verify", {"models": [{"path": path, "seal": seal, **model}]})
+    elif not out.quiet or not found.ok:
+        out.line(f"{escaped(path)}: {out.paint(model['verdict'], 'green' if found.ok else 'red')}")
+        for each in model["findings"]:
+            out.line("  " + finding_text(each))
+    return 0 if found.ok else 1

@@ -1,0 +1,54 @@
+"""`tark pack` and `tark unpack`: from a checkpoint to an artifact and back."""
+
+import json
+
+import tensorark
+from tests import synthetic
+
+
+def test_a_checkpoint_is_packed_and_unpacked(tark, tmp_path):
+    tensors = synthetic.write_checkpoint(tmp_path / "m", mtp=True)
+    target = tmp_path / "m.ninfer"
+    asked = ("pack", tmp_path / "m", "-o", target, "--recipe", "bf16", "--component", "mtp")
+    planned = tark(*asked, "--dry-run")
+    assert (planned.code, target.exists()) == (0, False)
+    assert "text/layers/0/mlp/gate, text/layers/0/mlp/up" in planned.out
+    done = tark(*asked)
+    assert (done.code, done.out.splitlines()[0]) == (0, str(target))
+    again = tark(*asked)
+    assert (again.code, "exists" in again.err) == (2, True)
+    back = tark("unpack", target, "-o", tmp_path / "back")
+    assert back.code == 0
+    with tensorark.open(tmp_path / "back") as file:
+        assert file.keys() == tensors.keys()
+    for way in ("parameters", "objects"):
+        file = tmp_path / f"{way}.safetensors"
+        assert tark("unpack", target, "-o", file, "--as", way).code == 0
+        assert file.exists()
+    wrong = tark("unpack", target, "-o", tmp_path / "x", "--as", "objects", "--bf16")
+    assert wrong.code == 2
+
+
+def test_a_plan_is_a_document_too(tark, tmp_path):
+    synthetic.write_checkpoint(tmp_path / "m")
+    target = tmp_path / "m.ninfer"
+    asked = ("pack", tmp_path / "m", "-o", target, "--recipe", "qwen3_8_27b")
+    found = json.loads(tark(*asked, "--dry-run", "--json").out)
+    assert found["recipe"] == "qwen3_8_27b"
+    formats = {
+        name: each["format"] for each in found["objects"] for name in each.get("parameters", [])
+    }
+    assert formats["text/layers/3/attention/value"] == "q5_g64_fp16"
+    written = json.loads(tark(*asked, "--json", "--name", "A model").out)
+    assert written["files"] == [str(target)]
+    assert written["payload_bytes"] == found["payload_bytes"]
+
+
+def test_what_is_given_wrongly_is_refused(tark, tmp_path):
+    synthetic.write_checkpoint(tmp_path / "m")
+    asked = ("pack", tmp_path / "m", "-o", tmp_path / "m.ninfer", "--recipe", "bf16")
+    assert tark(*asked, "--source", "quantized").code == 2
+    assert tark(*asked, "--resource", "a=b", "--resource", "a=c").code == 2
+    assert tark(*asked, "--component", "dflash").code == 2
+    missing = tark("pack", tmp_path / "m", "-o", tmp_path / "m.ninfer", "--recipe", "mine.toml")
+    assert missing.code == 5

@@ -1,0 +1,157 @@
+"""`prune`, `sparsity` and `mend`: their command lines; what they do is tested elsewhere."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tensorark
+from conformance.build.tensorbit.image import container, dense_entry, entry, index, sparse, usual
+from tensorark.numpy import save_file
+
+
+@pytest.fixture
+def model(tmp_path):
+    arrays = {
+        "model.layers.0.mlp.up_proj.weight": np.arange(1, 33, dtype=np.float32).reshape(4, 8),
+        "model.layers.1.mlp.up_proj.weight": np.arange(1, 33, dtype=np.float32).reshape(4, 8),
+        "model.norm.weight": np.ones(8, np.float32),
+    }
+    save_file(arrays, tmp_path / "in.safetensors")
+    return tmp_path / "in.safetensors"
+
+
+@pytest.fixture
+def tbm(tmp_path):
+    (tmp_path / "in.tbm").write_bytes(usual())
+    return tmp_path / "in.tbm"
+
+
+def test_prune_says_what_it_took_away(tark, model, tmp_path):
+    target = tmp_path / "out.tbm"
+    ran = tark("prune", model, target, "--nm", "2:4", "--nm", "*.1.*=1:4", "-v")
+    assert ran.code == 0
+    assert "50.0%" in ran.out
+    assert "75.0%" in ran.out
+    assert "dense: model.norm.weight: no matrix" in ran.out
+    with tensorark.open(target) as file:
+        values = file["model.layers.0.mlp.up_proj.weight"].numpy()
+        assert values[0].tolist() == [0, 0, 3, 4, 0, 0, 7, 8]
+    again = tark("prune", model, target)
+    assert again.code == 2
+    document = json.loads(tark("prune", model, target, "-f", "--json").out)
+    assert [each["pattern"] for each in document["pruned"]] == ["2:4", "2:4"]
+    assert document["dense"].keys() == {"model.norm.weight"}
+    assert tark("prune", model, target, "-f", "-q").out == f"{target}\n"
+
+
+def test_prune_refuses_two_patterns_for_everything(tark, model, tmp_path):
+    assert tark("prune", model, tmp_path / "x.zt", "--nm", "2:4", "--nm", "1:4").code == 2
+    assert tark("prune", model, tmp_path / "x.zt", "--nm", "4:2").code == 2
+
+
+def test_sparsity_counts_by_tensor_and_by_layer(tark, model, tmp_path):
+    tark("prune", model, tmp_path / "out.tbm")
+    ran = tark("sparsity", tmp_path / "out.tbm")
+    assert ran.code == 0
+    lines = [line.split() for line in ran.out.splitlines()]
+    assert ["model.layers.0.mlp.up_proj.weight", "2:4", "groups", "50.0%", "0", "0", "0"] in lines
+    assert ["0", "50.0%"] in lines
+    assert ["elsewhere", "0.0%"] in lines
+
+
+def test_sparsity_of_one_tensor_shows_its_bits_and_a_contradiction_is_the_honest_no(tark, tmp_path):
+    values = np.arange(1, 33, dtype="<f4").tobytes()
+    blob = sparse(weights=values, mask=b"\3" * 8)
+    (tmp_path / "mock.tbm").write_bytes(container([blob.data], index([entry()])))
+    ran = tark("sparsity", tmp_path / "mock.tbm", "a.weight", "--groups", "2")
+    assert ran.code == 1
+    assert ran.out.splitlines()[-2:] == ["group 0: 03  1100", "group 1: 03  1100"]
+    document = json.loads(tark("sparsity", tmp_path / "mock.tbm", "--json").out)
+    (found,) = document["tensors"]
+    assert (found["stray"], found["kept"], found["kept_by_groups"]) == (16, 16, {"2": 8})
+
+
+def test_sparsity_finds_the_pattern_of_dense_zeros(tark, model, tmp_path):
+    tark("prune", model, tmp_path / "out.safetensors")
+    document = json.loads(tark("sparsity", tmp_path / "out.safetensors", "--json").out)
+    assert [each["detected"] for each in document["tensors"]] == ["2:4", "2:4", None]
+
+
+def test_mend_lists_every_change(tark, tmp_path):
+    broken = usual(entries=[entry(nm_m=8), dense_entry(4231)])
+    (tmp_path / "b.tbm").write_bytes(broken)
+    assert tark("validate", tmp_path / "b.tbm").code == 3
+    ran = tark("mend", tmp_path / "b.tbm", tmp_path / "out.tbm")
+    assert ran.code == 0
+    assert "a.weight: nm_m 8 → 4" in ran.out
+    assert "b.weight: offset 4231 → 4232" in ran.out
+    assert tark("validate", tmp_path / "out.tbm").code == 0
+    assert tark("repack", tmp_path / "b.tbm", tmp_path / "again.tbm").code == 0
+    assert (tmp_path / "again.tbm").read_bytes() == (tmp_path / "out.tbm").read_bytes()
+    assert "tark repack" in tark("doctor", tmp_path / "b.tbm").out
+
+
+def test_mend_chooses_renames_joins_and_divides(tark, tbm, tmp_path):
+    out = tmp_path / "out.tbm"
+    assert tark("mend", tbm, out, "--only", "a.*", "--rename", "a.=c.", "--masks", "drop").code == 0
+    with tensorark.open(out) as file:
+        assert {name: view.layout for name, view in file.items()} == {"c.weight": "dense"}
+    ran = tark("mend", tbm, tmp_path / "p.tbm", "--max-size", "4300")
+    assert ran.code == 0
+    parts = sorted(tmp_path.glob("p-*.tbm"))
+    assert len(parts) == 2
+    document = json.loads(tark("mend", parts[0], out, "--join", parts[1], "-f", "--json").out)
+    assert document["written"][0]["tensors"] == 2
+    assert out.read_bytes() == tbm.read_bytes()
+    assert tark("mend", tbm, out, "--join", parts[0], "--only", "a.*").code == 2
+    assert tark("mend", tbm, out, "-f", "--rename", "x").code == 2
+
+
+def test_mend_takes_the_configuration_of_hugging_face(tark, tbm, tmp_path):
+    (tmp_path / "config.json").write_text('{"num_hidden_layers": 3, "hidden_size": 8}')
+    words = ("--config", tmp_path / "config.json", "--architecture", "qwen2")
+    assert tark("mend", tbm, tmp_path / "out.tbm", *words).code == 0
+    with tensorark.open(tmp_path / "out.tbm") as file:
+        facts = file.attributes["tensorbit"]
+        assert facts["config"] == {"num_layers": 3, "hidden_size": 8}
+        assert facts["architecture"] == "qwen2"
+    (tmp_path / "config.json").write_text("[")
+    assert tark("mend", tbm, tmp_path / "x.tbm", *words).code == 2
+
+
+def test_convert_casts_and_applies_masks_when_asked(tark, tmp_path):
+    values = np.full(32, 1.001, "<f4").tobytes()
+    blob = sparse(weights=values, mask=b"\3" * 8)
+    (tmp_path / "mock.tbm").write_bytes(container([blob.data], index([entry()])))
+    target = tmp_path / "out.safetensors"
+    assert tark("convert", tmp_path / "mock.tbm", target).code == 4
+    ran = tark("convert", tmp_path / "mock.tbm", target, "--masking", "masked", "--cast", "bf16")
+    assert ran.code == 0
+    assert "cast to bf16: 32 of 32 values changed" in ran.err
+    document = json.loads(
+        tark("convert", target, tmp_path / "out.tbm", "--sparse", "detect", "--json").out
+    )
+    assert document["target_format"] == "tbm"
+
+
+def test_lenient_says_what_it_let_pass(tark, tmp_path):
+    broken = usual(sparse(magic=b"TB10"), entries=[entry(), dense_entry(4232, shape=[9, 9])])
+    (tmp_path / "b.tbm").write_bytes(broken)
+    assert tark("show", tmp_path / "b.tbm").code == 3
+    ran = tark("show", tmp_path / "b.tbm", "b.weight", "--decode", "--lenient")
+    assert ran.code == 0
+    assert "tb.magic" in ran.err
+    assert "tb.shape" in ran.err
+    assert 'left out: "a.weight"' in ran.err
+    assert "0.0 0.25 0.5" in ran.out
+    assert tark("cat", tmp_path / "b.tbm", "b.weight", "--as", "text", "--lenient").code == 0
+    assert tark("sparsity", tmp_path / "b.tbm", "--lenient").code == 0
+
+
+def test_show_and_validate_know_tensorbit(tark, tbm):
+    out = tark("show", tbm, "a.weight", "--decode").out
+    assert "tensorbit.nm/1" in out
+    assert '{"n": 2, "m": 4}' in out
+    assert "1.0 0.0 2.0 0.0" in out
+    assert "none of 3 parts" in tark("verify", tbm).out  # Tensorbit has no digests
