@@ -1,0 +1,104 @@
+"""The layouts `ninfer.<layout>` as values, in any file that carries such an object.
+
+Decoding judges nothing but the metadata it relies on: codes and scales that a format forbids are
+found by verifying. Element ranges read the rows they need and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from tensorark.codecs.layout import Bytes, Layout, shaped
+from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.codecs.ninfer.decoding import ELEMENT, decode
+from tensorark.codecs.numbers import Array
+from tensorark.errors import Error, Rejected, Unsupported
+from tensorark.model import Tensor
+from tensorark.rules import Reading
+from tensorark.vocab.layouts import check
+from tensorark.vocab.layouts.ninfer import LAYOUTS as IDS
+from tensorark.vocab.layouts.ninfer import NINFER
+from tensorark.vocab.ninfer import GGUF, Geometry, geometry_of, slices
+
+_CHUNK: Final = 1 << 22
+"""Elements of the rows that are read at a time for a range."""
+
+
+def assemble(tensor: Tensor, read: Bytes) -> Array:
+    """Return the values: float32, or the words of bf16, fp32 and int32 as they are.
+
+    Raises:
+        Rejected: when shape or size do not fit format and layout.
+        Unsupported: when the format is unknown, and for blocks of GGUF.
+    """
+    whole = _geometry(tensor)
+    _require_numbers(tensor, whole)
+    return shaped(decode(whole, read("data")), tensor)
+
+
+def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:
+    """Return the flat elements [start, stop), reading the rows that hold them and no others."""
+    whole = _geometry(tensor)
+    _require_numbers(tensor, whole)
+    first, last = start // whole.columns, -(-stop // whole.columns)
+    rows = np.empty((last - first, whole.columns), ELEMENT.get(whole.format, np.float32))
+    step = -(-max(1, _CHUNK // whole.columns) // whole.unit) * whole.unit
+    for row in range(first // whole.unit * whole.unit, last, step):
+        for cut in slices(whole, max(first, row), min(last, row + step)):
+            data = bytearray(cut.geometry.nbytes)
+            for plane, (offset, length) in zip(cut.geometry.planes, cut.pieces, strict=True):
+                data[plane.offset : plane.offset + length] = read("data", offset, offset + length)
+            begin, end = max(first, row, cut.first), min(last, cut.first + cut.geometry.rows)
+            end = min(end, row + step)
+            found = decode(cut.geometry, memoryview(data), begin - cut.first, end - cut.first)
+            rows[begin - first : end - first] = found
+    return rows.reshape(-1)[start - first * whole.columns :][: stop - start]
+
+
+def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
+    """Check the words of an object, and the zeros between and behind them.
+
+    Raises:
+        Rejected: when the payload breaks a rule, unless `reading` gathers.
+        Unsupported: when the format is unknown, and for blocks of GGUF.
+    """
+    whole = _geometry(tensor, reading)
+    _require_numbers(tensor, whole)
+    where = ("objects", tensor.name, "parts", "data")
+    reading.require(PAYLOAD_RULES, Payload(where, whole, read("data")))
+
+
+def _geometry(tensor: Tensor, reading: Reading | None = None) -> Geometry:
+    check(NINFER, tensor, reading or Reading())
+    try:
+        return geometry_of(tensor)
+    except Error as error:
+        error.where = ("objects", tensor.name)
+        error.hint = "raw() gives the bytes"
+        if isinstance(error, Unsupported):
+            raise
+        raise Rejected(  # the format belongs to another layout
+            error.detail, code="ninfer.layout-shape", section=error.section, where=error.where
+        ) from error
+
+
+def _require_numbers(tensor: Tensor, whole: Geometry) -> None:
+    if whole.format in GGUF:
+        raise Unsupported(
+            "the blocks of this GGUF type are kept as they are; turning them into numbers is not"
+            " built",
+            code="gguf-blocks",
+            section="6.1",
+            where=("objects", tensor.name),
+            found=whole.format,
+            hint="raw() gives the blocks, byte for byte those of a GGUF tensor",
+        )
+
+
+_LAYOUT: Final = Layout(assemble, judge, elements)
+
+LAYOUTS: Final[Mapping[str, Layout]] = MappingProxyType(dict.fromkeys(IDS, _LAYOUT))

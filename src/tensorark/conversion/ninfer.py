@@ -1,0 +1,499 @@
+"""Writing NInfer artifacts from what holds one already: verbatim, never from numbers.
+
+Owns re-splitting and joining a set, exchanging a resource, and carrying an artifact through a `.zt`
+and back. A plan of the format's own decides where bytes go; payload is moved in pieces.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tensorark import api
+from tensorark.api import File, PathLike
+from tensorark.conversion.artifact import objects_payload, write_set
+from tensorark.conversion.recast import Recast
+from tensorark.conversion.target import Options, Target
+from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported, quoted
+from tensorark.formats.ninfer.directory import (
+    Directory,
+    Stored,
+    StoredResource,
+    StoredTensor,
+    resource_tensor,
+    tensor_of,
+)
+from tensorark.formats.ninfer.frame import Frame
+from tensorark.formats.ninfer.layouts import ALIGNMENT, align_up
+from tensorark.formats.ninfer.read import judge_directory
+from tensorark.formats.ninfer.survey import gaps
+from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
+from tensorark.model import Catalog, Part, Raw, Tensor
+from tensorark.parameters import directory_of
+from tensorark.rules import Reading
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Progress = Callable[[int], None]
+
+ATTRIBUTE: Final = "ninfer"
+"""Holds, in a `.zt` that came from an artifact, its id, the text of its directory and odd bytes."""
+
+_MOST_STRAY: Final = 16 << 20
+"""Bytes between objects that are carried when they are not zero; regular ones are."""
+
+
+# ------------------------------------------------------------------------------- re-split and join
+
+
+def resplit(
+    source: PathLike,
+    target: PathLike,
+    *,
+    max_file_bytes: int | None = None,
+    artifact_id: bytes | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda _done: None,
+) -> list[str]:
+    """Write the artifact at `source` again in files of at most `max_file_bytes`, or in one.
+
+    Payload, gaps included, and directory are copied as they are but for the files table; the set
+    gets a new id. Returns the names of the files, the entry first.
+
+    Raises:
+        InvalidInput: when `source` is no artifact, the limit leaves no room, or a target exists.
+        Rejected: when a continuation is not the one that is meant.
+        ReadFailed: when a continuation is missing.
+    """
+    with api.open(source) as file:
+        directory = directory_of(file.catalog.native, file.path)
+        planned = replan(
+            directory,
+            entry=Path(target).name,
+            artifact_id=artifact_id or uuid.uuid4().bytes,
+            max_file_bytes=max_file_bytes,
+        )
+        return write_set(
+            planned,
+            payload_of(file, directory),
+            Path(target),
+            overwrite=overwrite,
+            inputs=_inputs(file),
+            progress=progress,
+        )
+
+
+def payload_of(
+    file: File, directory: Directory, offset: int = 0, length: int | None = None
+) -> Iterator[memoryview]:
+    """Yield logical payload [offset, offset + length), all of it by default, in pieces."""
+    length = directory.payload_bytes - offset if length is None else length
+    return file.chunks(Part(Raw(directory.address.spans(offset, length)), "u8"))
+
+
+def _inputs(file: File) -> list[Path]:
+    folder = Path(file.path).parent
+    return [Path(file.path), *(folder / each for each in file.catalog.files)]
+
+
+# ---------------------------------------------------------------------------------------- resources
+
+
+def resources(directory: Directory) -> dict[tuple[str, str], StoredResource]:
+    """Return the resource objects of an artifact by component and role."""
+    found = {}
+    for component, each in directory.components.items():
+        for role, name in each.resources.items():
+            stored = directory.object(name)
+            if isinstance(stored, StoredResource):
+                found[component, role] = stored
+    return found
+
+
+def resource_at(directory: Directory, role: str) -> tuple[str, str]:
+    """Return component and role of ``<role>`` or ``<component>/<role>``.
+
+    Raises:
+        NotFound: when there is none.
+        InvalidInput: when several components have that role.
+    """
+    known = resources(directory)
+    matches = [key for key in known if role in {key[1], "/".join(key)}]
+    if not matches:
+        raise NotFound(
+            "no such resource",
+            code="no-resource",
+            where=("components",),
+            expected="one of " + " ".join("/".join(key) for key in known) if known else "none",
+            found=quoted(role),
+        )
+    if len(matches) > 1:
+        raise InvalidInput(
+            "several components have a resource of this role: name one",
+            code="resource",
+            expected=" ".join("/".join(key) for key in matches),
+            found=quoted(role),
+        )
+    return matches[0]
+
+
+def read_resource(file: File, role: str) -> bytes:
+    """Return the bytes of a resource, named by ``<role>`` or ``<component>/<role>``.
+
+    Raises:
+        NotFound: when there is none.
+        Unsupported: when it is stored under an unknown encoding.
+    """
+    directory = directory_of(file.catalog.native, file.path)
+    stored = resources(directory)[resource_at(directory, role)]
+    if stored.encoding != "raw_bytes_v1":
+        raise Unsupported(
+            "the encoding of the resource is unknown",
+            code="unknown-encoding",
+            section="6.2",
+            where=("objects", stored.id, "encoding"),
+            expected="raw_bytes_v1",
+            found=stored.encoding,
+        )
+    return bytes(file.payload(Part(directory.blob(stored), "u8"), ("objects", stored.id)))
+
+
+def replace_resources(
+    source: PathLike,
+    target: PathLike,
+    replacements: Mapping[str, bytes],
+    *,
+    max_file_bytes: int | None = None,
+    artifact_id: bytes | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda _done: None,
+) -> list[str]:
+    """Write the artifact at `source` with other bytes for some resources, named as in `resources`.
+
+    The bytes of every other object are copied as they are, and objects keep their order; they are
+    placed anew. A resource that serves other roles as well stays there for them, and the new one
+    gets an id of its own.
+
+    Raises:
+        NotFound: when there is no such resource.
+        InvalidInput: when a replacement is empty, or as `resplit` does.
+    """
+    with api.open(source) as file:
+        directory = directory_of(file.catalog.native, file.path)
+        members, objects, fresh = _replaced(directory, replacements)
+        planned = plan(
+            members,
+            payload_size(objects),
+            entry=Path(target).name,
+            artifact_id=artifact_id or uuid.uuid4().bytes,
+            max_file_bytes=max_file_bytes,
+        )
+
+        def data(stored: Stored) -> Iterator[Buffer]:
+            if stored.id in fresh:
+                return iter((fresh[stored.id],))
+            old = directory.object(stored.id)
+            return file.chunks(Part(directory.blob(old), "u8"), ("objects", old.id))
+
+        return write_set(
+            planned,
+            objects_payload(objects, data),
+            Path(target),
+            overwrite=overwrite,
+            inputs=_inputs(file),
+            progress=progress,
+        )
+
+
+def _replaced(
+    directory: Directory, replacements: Mapping[str, bytes]
+) -> tuple[dict[str, Any], list[Stored], dict[str, bytes]]:
+    """Return the new directory, its objects as placed, and the new bytes by object."""
+    wanted = {resource_at(directory, role): data for role, data in replacements.items()}
+    records = [dict(each) for each in directory.root["objects"]]
+    components = {
+        name: {**each, "resources": dict(each["resources"])} if "resources" in each else each
+        for name, each in directory.root["components"].items()
+    }
+    fresh: dict[str, bytes] = {}
+    for (component, role), data in wanted.items():
+        if not data:
+            detail = "a resource has at least one byte"
+            raise InvalidInput(detail, section="5.2", where=("components", component, role))
+        name = components[component]["resources"][role]
+        users = sum(
+            each == name for other in components.values() for each in _roles(other).values()
+        )
+        if users > 1:
+            new = _free(f"resource/{component}/{role}", {each["id"] for each in records})
+            at = next(index for index, each in enumerate(records) if each["id"] == name)
+            records.insert(at + 1, {**records[at], "id": new})
+            components[component]["resources"][role] = name = new
+        fresh[name] = data
+    objects = _placed_anew(records, fresh)
+    return {**directory.root, "components": components, "objects": records}, objects, fresh
+
+
+def _roles(component: Mapping[str, Any]) -> Mapping[str, str]:
+    found: Mapping[str, str] = component.get("resources", {})
+    return found
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return `name`, or the first of its variants that is not taken."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}-{number}", number + 1
+    return found
+
+
+def _placed_anew(records: list[dict[str, Any]], fresh: Mapping[str, bytes]) -> list[Stored]:
+    """Place objects one after the other in their order, rewriting offset and size in `records`."""
+    placed: list[Stored] = []
+    end = 0
+    for record in records:
+        size = len(fresh[record["id"]]) if record["id"] in fresh else record["bytes"]
+        offset = align_up(end, ALIGNMENT) if record["kind"] == "tensor" else end
+        record["offset"], record["bytes"] = offset, size
+        # Only id and place are used from here on: what the object is stays in its record.
+        placed.append(StoredResource(id=record["id"], encoding="", offset=offset, nbytes=size))
+        end = offset + size
+    return placed
+
+
+# -------------------------------------------------------------------------- through a .zt and back
+
+
+def as_hub(file: File) -> File:
+    """Return an artifact as a `.zt` carries it: every object a tensor, all else in one attribute.
+
+    Raises:
+        Unsupported: when bytes between objects are not zero and too many to be carried.
+    """
+    directory = directory_of(file.catalog.native, file.path)
+    tensors: dict[str, Tensor] = {}
+    for row, name in enumerate(directory.ids):
+        stored = directory.stored(row)
+        blob = directory.blob(stored)
+        tensors[name] = (
+            tensor_of(stored, blob)
+            if isinstance(stored, StoredTensor)
+            else resource_tensor(stored, blob)
+        )
+    text = directory.text.rstrip(b" \t\r\n").decode("utf-8")
+    attribute: dict[str, object] = {
+        "artifact_id": directory.artifact_id,
+        "directory": text,
+        "json_bytes": directory.frame.json_bytes,
+    }
+    strays = _strays(file, directory)
+    if strays:
+        attribute["strays"] = strays
+    catalog = Catalog("ninfer", tensors, {ATTRIBUTE: attribute}, directory, file.catalog.files)
+    return Recast(file, catalog, {})
+
+
+def _strays(file: File, directory: Directory) -> list[object]:
+    """Return the bytes between objects that are not zero, as pairs of offset and bytes."""
+    found: list[object] = []
+    total = 0
+    for offset, length in gaps(directory):
+        place = offset
+        for chunk in payload_of(file, directory, offset, length):
+            data = bytes(chunk)
+            if data.strip(b"\0"):
+                total += len(data)
+                if total > _MOST_STRAY:
+                    raise Unsupported(
+                        "many bytes between the objects are not zero, and a .zt has no place for"
+                        " them",
+                        code="ninfer-strays",
+                        path=file.path,
+                        expected=f"at most {_MOST_STRAY} bytes",
+                    )
+                found.append([place, data])
+            place += len(data)
+    return found
+
+
+def _from_hub(file: File, target: Path, options: Options) -> list[str]:
+    """Write the artifact that a `.zt` carries."""
+    attribute = _attribute(file)
+    text, json_bytes = attribute["directory"].encode("utf-8"), attribute["json_bytes"]
+    directory = _carried_directory(file, text)
+    limit = options.max_shard_size
+    if limit is None and len(directory.files) == 1 and options.artifact_id is None:
+        planned = restore(
+            text, json_bytes, entry=target.name, artifact_id=bytes.fromhex(attribute["artifact_id"])
+        )
+    else:
+        planned = replan(
+            directory,
+            entry=target.name,
+            artifact_id=options.artifact_id or uuid.uuid4().bytes,
+            max_file_bytes=limit,
+        )
+    _require_objects(file, directory)
+    return write_set(
+        planned,
+        _carried_payload(file, directory, attribute.get("strays", [])),
+        target,
+        overwrite=options.overwrite,
+        inputs=_inputs(file),
+        progress=options.progress,
+    )
+
+
+def _attribute(file: File) -> dict[str, Any]:
+    found = (file.catalog.attributes or {}).get(ATTRIBUTE)
+    if isinstance(found, Mapping):
+        whole = dict(found)
+        sound = (
+            isinstance(whole.get("directory"), str)
+            and type(whole.get("json_bytes")) is int
+            and 0 < whole["json_bytes"] < 1 << 40
+            and _is_id(whole.get("artifact_id"))
+            and _are_strays(whole.get("strays", []))
+        )
+        if sound:
+            return whole
+    raise Unsupported(
+        "a .ninfer is written from an artifact, or from a .zt that carries one",
+        code="refused",
+        path=file.path,
+        hint="a checkpoint needs a recipe that says which parameter gets which format",
+    )
+
+
+def _is_id(value: object) -> bool:
+    try:
+        return isinstance(value, str) and len(bytes.fromhex(value)) == 16
+    except ValueError:
+        return False
+
+
+def _are_strays(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, list)
+        and len(each) == 2
+        and type(each[0]) is int
+        and isinstance(each[1], bytes)
+        for each in value
+    )
+
+
+def _carried_directory(file: File, text: bytes) -> Directory:
+    frame = Frame(size=0, json_bytes=len(text), artifact_id=bytes(16))
+    try:
+        return judge_directory(text, frame, Reading(), sized=False)
+    except Rejected as error:
+        raise _altered(file, (ATTRIBUTE, "directory"), error.detail) from error
+
+
+def _require_objects(file: File, directory: Directory) -> None:
+    """Require that the `.zt` still holds every object as the directory says.
+
+    Raises:
+        Unsupported: naming the first one that was changed or is gone.
+    """
+    nothing = Raw(())
+    for row, name in enumerate(directory.ids):
+        stored = directory.stored(row)
+        wanted = (
+            tensor_of(stored, nothing)
+            if isinstance(stored, StoredTensor)
+            else resource_tensor(stored, nothing)
+        )
+        if name not in file.catalog.tensors:
+            raise _altered(file, ("objects", name), "an object is gone")
+        found = file.catalog.tensors[name]
+        part = found.parts.get("data")
+        same = (
+            part is not None
+            and (found.shape, found.layout, part.nbytes)
+            == (wanted.shape, wanted.layout, stored.nbytes)
+            and (part.dtype, part.type) == (wanted.parts["data"].dtype, wanted.parts["data"].type)
+        )
+        if not same:
+            raise _altered(file, ("objects", name), "an object was changed")
+
+
+def _altered(file: File, where: tuple[str | int, ...], detail: str) -> Unsupported:
+    return Unsupported(
+        f"the .zt no longer carries the artifact: {detail}",
+        code="ninfer-altered",
+        path=file.path,
+        where=where,
+    )
+
+
+def _carried_payload(file: File, directory: Directory, strays: list[Any]) -> Iterator[Buffer]:
+    """Yield the logical payload: objects of the `.zt`, strays where they were, else zeros."""
+    kept = dict(strays)
+
+    def data(stored: Stored) -> Iterator[Buffer]:
+        part = file.catalog.tensors[stored.id].parts["data"]
+        return file.chunks(part, ("objects", stored.id, "parts", "data"))
+
+    objects = {stored.offset: stored for stored in map(directory.stored, range(len(directory.ids)))}
+    end = 0
+    for offset in sorted({*objects, *kept, directory.payload_bytes}):
+        if not end <= offset <= directory.payload_bytes:
+            raise _altered(file, (ATTRIBUTE, "strays"), "bytes between objects are out of place")
+        yield from (bytes(min(1 << 16, offset - at)) for at in range(end, offset, 1 << 16))
+        end = offset
+        if offset in objects:
+            stored = objects[offset]
+            yield from objects_payload((replace(stored, offset=0),), data)
+            end += stored.nbytes
+        elif offset in kept:
+            yield kept[offset]
+            end += len(kept[offset])
+
+
+# ------------------------------------------------------------------------------------------- target
+
+
+def write(file: File, target: Path, options: Options) -> list[str]:
+    """Write `file` as an artifact: a set split anew, or what a `.zt` carries."""
+    if file.format.name != "ninfer":
+        return _from_hub(file, target, options)
+    directory = directory_of(file.catalog.native, file.path)
+    planned = replan(
+        directory,
+        entry=target.name,
+        artifact_id=options.artifact_id or uuid.uuid4().bytes,
+        max_file_bytes=options.max_shard_size,
+    )
+    return write_set(
+        planned,
+        payload_of(file, directory),
+        target,
+        overwrite=options.overwrite,
+        inputs=_inputs(file),
+        progress=options.progress,
+    )
+
+
+def require(file: File) -> None:
+    """Refuse what is neither an artifact nor a `.zt` that carries one.
+
+    Raises:
+        Unsupported: when it is neither.
+    """
+    if file.format.name != "ninfer":
+        text = _attribute(file)["directory"].encode("utf-8")
+        _require_objects(file, _carried_directory(file, text))
+
+
+NINFER: Final = Target(
+    name="ninfer",
+    suffixes=(".ninfer",),
+    options=frozenset({"max_shard_size", "artifact_id"}),
+    write=write,
+    require=require,
+)
