@@ -1,0 +1,225 @@
+"""Converting between formats: one pipeline, verbatim, in bounded memory.
+
+open → refusals → write, hashing as bytes pass → judge the result → publish. Nothing is cast,
+dropped or reinterpreted; what the target cannot hold is refused before the first byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from tensorark import api
+from tensorark.api import File, PathLike
+from tensorark.conversion.cast import Casting
+from tensorark.conversion.cast import cast as cast_to
+from tensorark.conversion.config import find_config, parse_config
+from tensorark.conversion.dense import Masking, densified
+from tensorark.conversion.masks import detect_masks, import_masks
+from tensorark.conversion.ninfer import NINFER
+from tensorark.conversion.quantised import Direction, Recasting, export_layers, import_layers
+from tensorark.conversion.safetensors import SAFETENSORS
+from tensorark.conversion.semistructured import export_packed
+from tensorark.conversion.target import Options, Progress, Target
+from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
+from tensorark.conversion.zt import ZT
+from tensorark.errors import InvalidInput
+
+__all__ = ["TARGETS", "Conversion", "Options", "Target", "convert", "target_of"]
+
+TARGETS: Final[tuple[Target, ...]] = (
+    ZT,
+    SAFETENSORS,
+    NINFER,
+    TENSORBIT,
+    TENSORBIT_BLOB,
+    TENSORBIT_DIRECTORY,
+)
+
+Sparsity = Literal["import", "detect", "export"]
+
+_KNOW_MASKS: Final = frozenset({"zt", "tbm", "tb", "tensorbit-directory"})
+_SPARSE: Final[Mapping[str, Callable[[File], tuple[File, Recasting]]]] = {
+    "import": import_masks,
+    "detect": detect_masks,
+    "export": export_packed,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """What a conversion did: formats, files written, tensors and decoded bytes in and out.
+
+    `quantised` says what was imported or exported, None where neither was asked for.
+    """
+
+    source: str
+    source_format: str
+    target_format: str
+    files: tuple[str, ...]
+    tensors: int
+    nbytes: int
+    quantised: Recasting | None = None
+    sparse: Recasting | None = None
+    cast: Casting | None = None
+
+
+def convert(
+    source: PathLike,
+    target: PathLike,
+    *,
+    format: str | None = None,  # noqa: A002 - the word users know
+    align: int | None = None,
+    max_shard_size: int | None = None,
+    encoding: str | None = None,
+    level: int | None = None,
+    frame_size: int | None = None,
+    quantised: Direction | None = None,
+    quantised_config: Mapping[str, object] | None = None,
+    sparse: Sparsity | None = None,
+    masking: Masking = "checked",
+    cast: str | None = None,
+    artifact_id: bytes | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda _done: None,
+) -> Conversion:
+    """Convert the model at `source` into the file `target`, tensor by tensor, verbatim.
+
+    The target's format follows its suffix unless `format` names it. A `.zt` is canonical unless
+    `align`, a multiple of 4096, asks for another placement; `max_shard_size`, in bytes, splits a
+    safetensors target into a shard set with an index, and a `.ninfer` into continuations; the set
+    is named by the 16 bytes of `artifact_id` where they are given.
+
+    `encoding` ``zstd`` compresses the parts of a `.zt`, which then is not canonical and has its
+    blobs at multiples of 4096 unless `align` is given: zstd's `level` is 3 and a frame holds
+    `frame_size` decoded bytes, 1 MiB, unless they are given.
+
+    `quantised` ``import`` gathers the tensors of each GPTQ, AWQ or MLX layer into one quantised
+    tensor, without changing a value, and ``export`` undoes that; layers for which it would not be
+    exact stay as they are and are listed with the reason. What a checkpoint means is read from
+    `quantised_config`, or from the ``config.json`` beside it.
+
+    `sparse` ``import`` makes masks of compressed-tensors, ``torch.nn.utils.prune`` and ASP part of
+    the weights they belong to, ``detect`` gives each matrix whose zeros follow an N:M its mask, and
+    ``export`` packs 2:4 matrices as torch's CUTLASS kernels take them. `masking` says what becomes
+    of N:M tensors in a format that knows no masks (`conversion.dense.Masking`); `cast` is the float
+    type that all float weights are rounded to, the one lossy step, which reports its error.
+
+    Raises:
+        InvalidInput: when source and target are one file, or the options do not fit the format.
+        Rejected: when the source breaks a rule, or payload does not match its digest.
+        Unsupported: when the target cannot hold something; every such tensor is named.
+        ReadFailed: when something cannot be read or written.
+    """
+    kind = target_of(target, format)
+    options = Options(
+        overwrite=overwrite,
+        align=align,
+        max_shard_size=max_shard_size,
+        encoding=encoding,
+        level=level,
+        frame_size=frame_size,
+        artifact_id=artifact_id,
+        progress=progress,
+    )
+    _check_options(kind, options)
+    with api.open(source) as file:
+        file.require_model()
+        not_itself(file, target)
+        recast, done = _recast(file, quantised, quantised_config)
+        recast, masks = _sparsified(recast, sparse)
+        recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
+        recast = prepared(recast, kind, masking)
+        return Conversion(
+            source=file.path,
+            source_format=file.format.name,
+            target_format=kind.name,
+            files=tuple(kind.write(recast, Path(target), options)),
+            tensors=len(recast),
+            nbytes=sum(tensor.nbytes for tensor in recast.catalog.tensors.values()),
+            quantised=done,
+            sparse=masks,
+            cast=casting,
+        )
+
+
+def _recast(
+    file: File, direction: Direction | None, config: Mapping[str, object] | None
+) -> tuple[File, Recasting | None]:
+    """Return the file to convert, with its quantised layers as they are wanted."""
+    if config is not None and direction != "import":
+        raise InvalidInput("a configuration is only used to import", code="option")
+    if direction is None:
+        return file, None
+    if direction == "import":
+        known = find_config(file.path) if config is None else parse_config(config)
+        return import_layers(file, known)
+    if direction == "export":
+        return export_layers(file)
+    expected = "import or export"
+    raise InvalidInput("no such direction", code="option", expected=expected, found=direction)
+
+
+def prepared(file: File, target: Target, masking: Masking = "checked") -> File:
+    """Return `file` as `target` can take it: with N:M tensors made dense, where it knows no masks.
+
+    Raises:
+        InvalidInput: when there is no such `masking`.
+        Unsupported: for a quantised tensor, unless `masking` says what becomes of it.
+    """
+    return file if target.name in _KNOW_MASKS else densified(file, masking)
+
+
+def _sparsified(file: File, sparse: Sparsity | None) -> tuple[File, Recasting | None]:
+    """Return the file to convert, with its sparse tensors as they are wanted."""
+    if sparse is None:
+        return file, None
+    if sparse in _SPARSE:
+        return _SPARSE[sparse](file)
+    expected = " ".join(_SPARSE)
+    raise InvalidInput("no such step", code="option", expected=expected, found=sparse)
+
+
+def target_of(path: PathLike, name: str | None = None) -> Target:
+    """Return the target named `name`, or else the one that the suffix of `path` stands for.
+
+    Raises:
+        InvalidInput: when there is none.
+    """
+    suffix = Path(path).suffix
+    for each in TARGETS:
+        if each.name == name or (name is None and suffix in each.suffixes):
+            return each
+    raise InvalidInput(
+        "no such format is written" if name else "the suffix names no format that is written",
+        code="target",
+        expected=" ".join(e.name if name else e.suffixes[0] for e in TARGETS if name or e.suffixes),
+        found=name or suffix or "no suffix",
+    )
+
+
+def _check_options(target: Target, options: Options) -> None:
+    for name in ("align", "max_shard_size", "encoding", "level", "frame_size", "artifact_id"):
+        if getattr(options, name) is not None and name not in target.options:
+            detail = f"{target.name} takes no {name.replace('_', ' ')}"
+            raise InvalidInput(detail, code="option", found=getattr(options, name))
+
+
+def _is_same(path: PathLike, other: PathLike) -> bool:
+    try:
+        return Path(path).samefile(other)
+    except (OSError, ValueError):  # one of them is not there, or is no path
+        return False
+
+
+def not_itself(file: File, target: PathLike) -> None:
+    """Refuse a target that is an input: inputs are never outputs.
+
+    Raises:
+        InvalidInput: when `target` is the opened file or one of its shards.
+    """
+    if any(_is_same(each, target) for each in [Path(file.path), *file.paths()]):
+        detail = "the target is the file that is converted; inputs are never written"
+        raise InvalidInput(detail, code="same-file", path=str(target))

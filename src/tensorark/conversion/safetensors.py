@@ -1,0 +1,121 @@
+"""Writing any model as safetensors: one file, or a shard set with its index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import xxhash
+
+from tensorark import carry
+from tensorark.api import File
+from tensorark.conversion.target import Options, Progress, Target
+from tensorark.errors import Unsupported, quoted
+from tensorark.formats import safetensors
+from tensorark.io.publish import publish
+from tensorark.io.sink import Sink
+from tensorark.model import Tensor
+from tensorark.writer import CHUNK, check_digest, revalidate
+
+
+def write(file: File, target: Path, options: Options) -> list[str]:
+    """Write `file` as one safetensors file, or as shards of at most `options.max_shard_size`."""
+    tensors = list(file.catalog.tensors.values())
+    hold(tensors, file.path)
+    metadata = _metadata(file)
+    if options.max_shard_size is not None:
+        return _write_shards(file, target, tensors, metadata, options)
+    with publish(target, overwrite=options.overwrite) as sink:
+        _write_file(file, tensors, metadata, sink, options.progress)
+    return [str(target)]
+
+
+def _write_shards(
+    file: File,
+    target: Path,
+    tensors: Sequence[Tensor],
+    metadata: dict[str, str] | None,
+    options: Options,
+) -> list[str]:
+    """Write a shard set; the index that makes the shards a model is published last."""
+    planned = safetensors.plan_shards(tensors, options.max_shard_size or 0, metadata)
+    names = safetensors.shard_names(target.stem, len(planned))
+    shards = dict(zip(names, planned, strict=True))
+    index = target.with_name(safetensors.index_name(target.stem))
+    with ExitStack() as unpublished:  # published in the reverse of this order
+        last = unpublished.enter_context(publish(index, overwrite=options.overwrite))
+        sinks = {
+            name: unpublished.enter_context(
+                publish(target.with_name(name), overwrite=options.overwrite)
+            )
+            for name in names
+        }
+        for name, held in shards.items():
+            _write_file(file, held, metadata, sinks[name], options.progress)
+        last.write(safetensors.index_bytes(shards))
+    return [str(target.with_name(name)) for name in names] + [str(index)]
+
+
+def _metadata(file: File) -> dict[str, str] | None:
+    if file.catalog.format.startswith("safetensors"):
+        return carry.text_of(file.catalog.attributes)
+    home = carry.brought_home(file.catalog)
+    tensors = file.catalog.tensors.values()
+    held = [replace(each, attributes=home.tensors.get(each.name)) for each in tensors]
+    return carry.to_text(home.file, held)
+
+
+def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
+    """Require safetensors to be able to hold each of `tensors`, before the first byte is written.
+
+    Raises:
+        Unsupported: naming every tensor that it cannot hold.
+    """
+    refusals = list(safetensors.refusals(tensors))
+    if refusals:
+        reasons = "; ".join(f"{quoted(name)}: {reason}" for name, reason in refusals[:_SHOWN])
+        more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
+        raise Unsupported(
+            f"safetensors cannot hold {len(refusals)} of {len(tensors)} tensors: {reasons}{more}",
+            code="refused",
+            path=path,
+            where=("objects", refusals[0][0]),
+        )
+
+
+_SHOWN: Final = 8
+
+
+def _write_file(
+    file: File,
+    tensors: Sequence[Tensor],
+    metadata: Mapping[str, str] | None,
+    sink: Sink,
+    progress: Progress,
+) -> None:
+    plan = safetensors.plan(tensors, metadata)
+    sink.write(plan.header)
+    for name in plan.order:
+        part = file.catalog.tensors[name].parts["data"]
+        where = ("objects", name, "parts", "data")
+        state = xxhash.xxh3_64()
+        for chunk in file.chunks(part, where):
+            for start in range(0, len(chunk), CHUNK):
+                piece = chunk[start : start + CHUNK]
+                state.update(piece)
+                sink.write(piece)
+            progress(len(chunk))
+        check_digest(part, "xxh3:" + state.hexdigest(), where, file.path)
+    revalidate(sink, canonical_form=False)
+
+
+SAFETENSORS: Final = Target(
+    name="safetensors",
+    suffixes=(".safetensors",),
+    options=frozenset({"max_shard_size"}),
+    write=write,
+    require=lambda file: hold(list(file.catalog.tensors.values()), file.path),
+)

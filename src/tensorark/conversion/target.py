@@ -1,0 +1,53 @@
+"""What a target of a conversion is: a value with a name, its suffixes, and how to write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensorark.api import File
+
+Progress = Callable[[int], None]
+"""Called with the number of payload bytes that have just passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a caller may choose; a target refuses options that do not fit it.
+
+    `align` is the placement of blobs in a `.zt`, a multiple of 4096, None for canonical form;
+    `max_shard_size` the most bytes of one file of a shard set, None for a single file; `encoding`
+    how the parts of a `.zt` are stored, with zstd's `level` and decoded bytes for each frame in
+    `frame_size`, None for raw parts; `artifact_id` the 16 bytes that name a NInfer set, None for a
+    new one.
+    """
+
+    overwrite: bool = False
+    align: int | None = None
+    max_shard_size: int | None = None
+    encoding: str | None = None
+    level: int | None = None
+    frame_size: int | None = None
+    artifact_id: bytes | None = None
+    progress: Progress = lambda _done: None
+
+
+def _hold_anything(_file: File) -> None:
+    """Refuse nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A format that is written: `options` names the options it takes beside `overwrite`.
+
+    `write` writes an opened model to a path and returns the files it made. It refuses what the
+    format cannot hold before the first byte, and publishes everything or nothing.
+    `require` makes the same refusals alone, so that a plan can be judged without writing.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    options: frozenset[str]
+    write: Callable[[File, Path, Options], list[str]]
+    require: Callable[[File], None] = _hold_anything

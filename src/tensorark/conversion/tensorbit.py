@@ -1,0 +1,241 @@
+"""Writing any model as Tensorbit: a container, a directory with its manifest, a blob.
+
+Owns the way of attributes into an index and the order of work: plan everything, write what was
+planned, judge the result by the reader's own rules, publish.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import xxhash
+
+from tensorark import api, carry
+from tensorark.api import File
+from tensorark.conversion.target import Options, Progress, Target
+from tensorark.errors import Error, InvalidInput, ReadFailed, Unsupported, quoted
+from tensorark.formats.tensorbit import read as reading
+from tensorark.formats.tensorbit import write as planning
+from tensorark.formats.tensorbit.write import Placed
+from tensorark.io.publish import publish
+from tensorark.io.sink import Sink
+from tensorark.model import Tensor
+from tensorark.vocab.layouts.nm import KEY, members
+from tensorark.writer import CHUNK, check_digest, revalidate
+
+_SHOWN: Final = 8
+
+
+def write_container(file: File, target: Path, options: Options) -> list[str]:
+    """Write `file` as one `.tbm`; each blob begins at a multiple of `options.align`, if given."""
+    tensors, facts = contents(file)
+    hold(tensors, file.path)
+    align = options.align or 1
+    if align < 1:
+        raise InvalidInput("an alignment is at least 1", code="align", found=align)
+    plan = planning.plan_container(tensors, facts, align=align)
+    with publish(target, overwrite=options.overwrite) as sink:
+        for placed in plan.blobs:
+            sink.skip(placed.offset - sink.tell())
+            _write_blob(file, placed, sink, options.progress)
+        sink.write(plan.tail)
+        revalidate(sink, canonical_form=False)
+    return [str(target)]
+
+
+def write_blob(file: File, target: Path, options: Options) -> list[str]:
+    """Write the only tensor of `file` as a `.tb`, which keeps neither its shape nor attributes."""
+    tensors, _ = contents(file)
+    hold(tensors, file.path)
+    if len(tensors) != 1:
+        raise Unsupported(
+            f"a .tb holds one tensor, this model has {len(tensors)}",
+            code="refused",
+            path=file.path,
+            hint="write a .tbm, or a directory",
+        )
+    with publish(target, overwrite=options.overwrite) as sink:
+        _write_blob(file, planning.plan_blob(tensors[0]), sink, options.progress)
+        revalidate(sink, canonical_form=False)
+    return [str(target)]
+
+
+def write_directory(file: File, target: Path, options: Options) -> list[str]:
+    """Write `file` as a directory: a `.tb` for each tensor, and ``manifest.json``."""
+    tensors, facts = contents(file)
+    hold(tensors, file.path)
+    plan = planning.plan_directory(tensors, facts)
+    names = [*(placed.file or "" for placed in plan.blobs), reading.MANIFEST]
+    with _published(target, overwrite=options.overwrite) as folder:
+        for placed in plan.blobs:
+            with publish(folder / (placed.file or ""), overwrite=False) as sink:
+                _write_blob(file, placed, sink, options.progress)
+        with publish(folder / reading.MANIFEST, overwrite=False) as sink:
+            sink.write(plan.tail)
+        _rejudge(folder / reading.MANIFEST)
+    return [str(target / name) for name in names]
+
+
+def contents(file: File) -> tuple[list[Tensor], Mapping[str, object]]:
+    """Return the tensors of `file` in the order to write them, and what the model says of itself.
+
+    Attributes that are not Tensorbit's become text in a member of ours.
+    """
+    home = carry.brought_home(file.catalog)
+    facts = dict(members(home.file))
+    tensors = [
+        replace(tensor, attributes=home.tensors.get(tensor.name))
+        for tensor in planning.ordered(file.catalog.tensors, facts)
+    ]
+    others = None
+    if home.file is not None:
+        others = {key: value for key, value in home.file.items() if key != KEY}
+    foreign = [
+        replace(tensor, attributes=kept)
+        for tensor in tensors
+        if (kept := {k: v for k, v in (tensor.attributes or {}).items() if k != KEY})
+    ]
+    text = carry.to_text(others or None, foreign)
+    if text is not None:
+        extra = facts.get("extra")
+        facts["extra"] = {**(extra if isinstance(extra, Mapping) else {}), reading.METADATA: text}
+    return tensors, facts
+
+
+def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
+    """Require Tensorbit to be able to hold each of `tensors`, before the first byte is written.
+
+    Raises:
+        Unsupported: naming every tensor that it cannot hold.
+    """
+    refusals = list(planning.refusals(tensors))
+    if refusals:
+        reasons = "; ".join(f"{quoted(name)}: {reason}" for name, reason in refusals[:_SHOWN])
+        more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
+        raise Unsupported(
+            f"Tensorbit cannot hold {len(refusals)} of {len(tensors)} tensors: {reasons}{more}",
+            code="refused",
+            path=path,
+            where=("objects", refusals[0][0]),
+        )
+
+
+def _write_blob(file: File, placed: Placed, sink: Sink, progress: Progress) -> None:
+    sink.write(placed.header)
+    for role in placed.roles:
+        part = placed.tensor.parts[role]
+        where = ("objects", placed.tensor.name, "parts", role)
+        state = xxhash.xxh3_64()
+        for chunk in file.chunks(part, where):
+            for start in range(0, len(chunk), CHUNK):
+                piece = chunk[start : start + CHUNK]
+                state.update(piece)
+                sink.write(piece)
+            progress(len(chunk))
+        check_digest(part, "xxh3:" + state.hexdigest(), where, file.path)
+
+
+@contextmanager
+def _published(target: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a folder that becomes `target` when the block ends without an exception.
+
+    One that is there already is replaced only if it holds nothing but blobs and a manifest.
+    """
+    goal = target.absolute()
+    if os.path.lexists(goal):
+        _require_replaceable(goal, overwrite=overwrite)
+    folder = goal.with_name(f".{goal.name[:200]}.{secrets.token_hex(8)}.partial")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise ReadFailed(error.strerror or str(error), path=str(goal.parent)) from error
+    try:
+        yield folder
+        _reveal(folder, goal)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_replaceable(goal: Path, *, overwrite: bool) -> None:
+    if not goal.is_dir() or goal.is_symlink():
+        raise InvalidInput("not a folder", code="not-a-folder", path=str(goal))
+    names = [each.name for each in goal.iterdir()]
+    if names and not overwrite:
+        raise InvalidInput(
+            "the folder is not empty", code="exists", path=str(goal), hint="ask to overwrite it"
+        )
+    strays = [n for n in names if n != reading.MANIFEST and not n.endswith(reading.SUFFIX)]
+    if strays:
+        raise InvalidInput(
+            "the folder holds something else, which would be lost",
+            code="exists",
+            path=str(goal),
+            found=quoted(strays[0]),
+        )
+
+
+def _reveal(folder: Path, goal: Path) -> None:
+    """Rename `folder` to `goal`; what was there goes only when the new one has its place."""
+    old = folder.with_suffix(".replaced")
+    try:
+        if goal.exists():
+            goal.rename(old)
+        try:
+            folder.rename(goal)
+        except OSError:
+            if old.exists():
+                old.rename(goal)
+            raise
+        descriptor = os.open(goal.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:
+                raise
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        detail = error.strerror or str(error)
+        raise ReadFailed(detail, code="write-failed", path=str(goal)) from error
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _rejudge(path: Path) -> None:
+    """Open what was written as a reader would."""
+    try:
+        api.open(path, io="pread").close()
+    except Error as error:
+        detail = f"this cannot be stored: {error.detail}"
+        raise InvalidInput(detail, code=error.code, where=error.where) from error
+
+
+def _require(file: File) -> None:
+    hold(contents(file)[0], file.path)
+
+
+TENSORBIT: Final = Target(
+    name="tbm",
+    suffixes=(".tbm",),
+    options=frozenset({"align"}),
+    write=write_container,
+    require=_require,
+)
+TENSORBIT_BLOB: Final = Target(
+    name="tb", suffixes=(".tb",), options=frozenset(), write=write_blob, require=_require
+)
+TENSORBIT_DIRECTORY: Final = Target(
+    name="tensorbit-directory",
+    suffixes=(),
+    options=frozenset(),
+    write=write_directory,
+    require=_require,
+)

@@ -1,0 +1,74 @@
+"""Tensorbit (`.tb`, `.tbm`, directory mode): blobs of weights with N:M masks, and their index.
+
+Reads what the public tools write, by the rules of the specification and of what it leaves open
+(`frame`, `syntax`, `index`, `rules`, `read`), plans files whose bytes are the same every time
+(`write`), finds the blobs of a container whose index is wrong (`walk`), and says what the public
+runtime makes of a model (`runtime`). Knows no other format and touches no file.
+"""
+
+from typing import Any, Final
+
+from tensorark.formats.format import Format
+from tensorark.formats.tensorbit import read, rules
+from tensorark.formats.tensorbit.frame import TAIL_RULES, blob_size, container_size
+from tensorark.formats.tensorbit.index import INDEX_RULES
+from tensorark.formats.tensorbit.read import models_of
+from tensorark.formats.tensorbit.syntax import JSON_RULES
+from tensorark.rules import Rule
+
+_BLOB_RULES: Final[tuple[Rule[Any], ...]] = tuple(
+    one for phase in rules.BLOB_PHASES for one in phase
+)
+_INDEX_RULES: Final[tuple[Rule[Any], ...]] = (*JSON_RULES, *INDEX_RULES, *rules.ENTRY_RULES)
+
+TENSORBIT_BLOB: Final = Format(
+    name=read.BLOB,
+    title="Tensorbit blob",
+    suffixes=(read.SUFFIX,),
+    sniff=read.sniff_blob,
+    read=read.read_blob,
+    rules=(blob_size, *_BLOB_RULES),
+)
+TENSORBIT: Final = Format(
+    name=read.CONTAINER,
+    title="Tensorbit container",
+    suffixes=(".tbm",),
+    sniff=read.sniff_container,
+    read=read.read_container,
+    rules=(container_size, *TAIL_RULES, *_INDEX_RULES, *_BLOB_RULES),
+)
+TENSORBIT_DIRECTORY: Final = Format(
+    name=read.DIRECTORY,
+    title="Tensorbit, directory with a manifest",
+    suffixes=("manifest.json",),
+    sniff=read.sniff_directory,
+    read=read.read_directory,
+    rules=(*_INDEX_RULES, *_BLOB_RULES),
+)
+TENSORBIT_FOLDER: Final = Format(
+    name=read.FOLDER,
+    title="Tensorbit, folder of blobs",
+    suffixes=(),
+    sniff=lambda _head, _tail, _size: False,
+    read=read.read_folder,
+    rules=(*rules.ENTRY_RULES, *_BLOB_RULES),
+)
+
+BLOB_SUFFIX: Final = read.SUFFIX
+
+FORMATS: Final[tuple[Format, ...]] = (
+    TENSORBIT_BLOB,
+    TENSORBIT,
+    TENSORBIT_DIRECTORY,
+    TENSORBIT_FOLDER,
+)
+
+__all__ = [
+    "BLOB_SUFFIX",
+    "FORMATS",
+    "TENSORBIT",
+    "TENSORBIT_BLOB",
+    "TENSORBIT_DIRECTORY",
+    "TENSORBIT_FOLDER",
+    "models_of",
+]

@@ -1,0 +1,574 @@
+"""Tensorbit models written anew: wrong indexes made right, tensors chosen, renamed, joined.
+
+Owns the repair of what the public tools get wrong, and the list of every change that it makes.
+Weights and masks are copied as they are unless a change to them was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from tensorark import api
+from tensorark.api import File, PathLike
+from tensorark.carry import brought_home
+from tensorark.conversion import not_itself, target_of
+from tensorark.conversion.dense import octets, reader
+from tensorark.conversion.recast import Pieces, Recast, computed
+from tensorark.conversion.target import Options, Progress
+from tensorark.errors import InvalidInput, Rejected, Unsupported, place, quoted
+from tensorark.formats.tensorbit import rules
+from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
+from tensorark.formats.tensorbit.index import Claim
+from tensorark.formats.tensorbit.layouts import Blob, build_tensor
+from tensorark.formats.tensorbit.read import Record, tied
+from tensorark.formats.tensorbit.runtime import Remark, layers_of, remarks
+from tensorark.formats.tensorbit.walk import Found, guessed_shape, hidden_size, match, walk
+from tensorark.model import Catalog, Part, Tensor
+from tensorark.rules import Finding, Reading
+from tensorark.steps import drive
+from tensorark.vocab.layouts.nm import ID, KEY, Sparse, mask_size, members
+
+if TYPE_CHECKING:
+    from tensorark.codecs.nm import Window
+
+__all__ = [
+    "Explained",
+    "Mended",
+    "config_of",
+    "explain",
+    "is_tensorbit",
+    "join",
+    "matching",
+    "mend",
+    "part",
+]
+
+Masks = Literal["keep", "spell", "drop", "apply"]
+"""`keep`: as they are. `spell`: written as the specification says, with ceil(M / 8) bytes for each
+group. `drop`: none, weights as stored. `apply`: kept, and weights under clear bits become 0."""
+
+_MASKS: Final = ("keep", "spell", "drop", "apply")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """What was written, and everything in it that differs from the source."""
+
+    source: str
+    files: tuple[str, ...]
+    tensors: int
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What is known about a Tensorbit file: faults, what the public runtime makes of it, blobs.
+
+    `blobs` were found by walking; `repairs` are what writing it anew would change, None where there
+    is no telling.
+    """
+
+    findings: tuple[Finding, ...]
+    remarks: tuple[Remark, ...]
+    blobs: int
+    repairs: tuple[str, ...] | None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same in sentences."""
+        found = [
+            f"{each.detail[:1].upper()}{each.detail[1:]}, at {place(each.where)} ({each.rule})."
+            for each in self.findings[:_SHOWN]
+        ]
+        if self.findings and self.repairs is not None:
+            count = len(self.repairs)
+            found.append(
+                f"Walking from blob to blob finds {self.blobs} of them, one for each entry: "
+                f"`tark repack` writes a right index, with {count} changes."
+            )
+            found += [f"It would change {each}." for each in self.repairs[:_SHOWN]]
+        elif self.findings:
+            found.append(f"Walking from blob to blob finds {self.blobs} of them.")
+        return (*found, *(f"{each.detail}." for each in self.remarks[:_SHOWN]))
+
+
+_SHOWN: Final = 12
+
+
+def explain(path: PathLike) -> Explained:
+    """Say what is wrong with a Tensorbit file, and what the public runtime makes of it.
+
+    Raises:
+        Rejected: when its index cannot be read at all.
+    """
+    with api.open(path, lenient=True) as file:
+        record = _record(file)
+        found: tuple[Found, ...] = ()
+        repair = None
+        if record.kind == "tbm":
+            found = tuple(drive(walk(record.text.offset), file.source))
+            repair = match(record.index.claims, found)
+        return Explained(
+            findings=record.forgiven,
+            remarks=tuple(remarks(record)),
+            blobs=len(found) or len(record.blobs),
+            repairs=None if repair is None else repair.changes,
+        )
+
+
+def is_tensorbit(path: PathLike) -> bool:
+    """Tell whether a file or folder is meant to be Tensorbit; False where it cannot be read."""
+    from tensorark.errors import Error
+
+    try:
+        with api.open(path, lenient=True) as file:
+            return isinstance(file.catalog.native, Record)
+    except Rejected as error:
+        return error.code.startswith("tb.")
+    except Error:
+        return False
+
+
+def mend(
+    source: PathLike,
+    target: PathLike,
+    *,
+    masks: Masks = "keep",
+    select: Callable[[str], bool] | None = None,
+    rename: Callable[[str], str] | None = None,
+    shapes: bool = False,
+    layers: bool = True,
+    config: Mapping[str, object] | None = None,
+    architecture: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word users know
+    align: int | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda _done: None,
+) -> Mended:
+    """Write a Tensorbit model anew, with an index that agrees with its blobs, and list the changes.
+
+    Offsets, counts, patterns and types come from the blobs, which are found by walking. `select`
+    chooses tensors by name, `rename` gives them other names. With `shapes`, flat projections get
+    the shape that their names and the hidden size tell. With `layers`, ``num_layers`` becomes the
+    number that names speak of; `config` and `architecture` take the place of what was there.
+
+    Raises:
+        Rejected: when the index cannot be read, or a blob is broken itself.
+        Unsupported: when there is no telling which blob belongs to which entry.
+        InvalidInput: when source and target are one file, or two tensors get one name.
+    """
+    if masks not in _MASKS:
+        expected = " ".join(_MASKS)
+        raise InvalidInput("no such way", code="masks", expected=expected, found=masks)
+    kind = target_of(target, format)
+    with api.open(source, lenient=True) as file:
+        not_itself(file, target)
+        work = _Work(file, _record(file))
+        work.find()
+        work.describe(config=config, architecture=architecture, layers=layers)
+        if shapes:
+            work.shape()
+        work.choose(select, rename)
+        work.remask(masks)
+        options = Options(overwrite=overwrite, align=align, progress=progress)
+        files = kind.write(work.result(), Path(target), options)
+        return Mended(
+            source=file.path,
+            files=tuple(files),
+            tensors=len(work.tensors),
+            changes=tuple(work.changes),
+        )
+
+
+def join(
+    sources: Sequence[PathLike],
+    target: PathLike,
+    *,
+    format: str | None = None,  # noqa: A002 - the word users know
+    align: int | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda _done: None,
+) -> Mended:
+    """Write the tensors of several models into one target; the first says what the model is.
+
+    Sources may be of any format that is read.
+
+    Raises:
+        InvalidInput: when there are no sources, one is the target, or two tensors share a name.
+    """
+    if not sources:
+        raise InvalidInput("nothing to join", code="sources")
+    kind = target_of(target, format)
+    with ExitStack() as opened:
+        files = [opened.enter_context(api.open(each)) for each in sources]
+        for file in files:
+            not_itself(file, target)
+        joined, changes = _joined(files)
+        options = Options(overwrite=overwrite, align=align, progress=progress)
+        written = kind.write(joined, Path(target), options)
+        return Mended(
+            source=files[0].path,
+            files=tuple(written),
+            tensors=len(joined),
+            changes=tuple(changes),
+        )
+
+
+def part(
+    source: PathLike,
+    target: PathLike,
+    max_bytes: int,
+    *,
+    overwrite: bool = False,
+    progress: Progress = lambda _done: None,
+) -> list[Mended]:
+    """Divide a model into containers of at most `max_bytes` bytes of blobs each, in order.
+
+    They are named ``<stem>-00001-of-00003.tbm`` and so on, and each is a model of its own.
+
+    Raises:
+        InvalidInput: when a tensor does not fit into one.
+    """
+    goal = Path(target)
+    kind = target_of(goal)
+    with api.open(source) as file:
+        groups = _divided(file, max_bytes)
+        done = []
+        for number, names in enumerate(groups, start=1):
+            name = f"{goal.stem}-{number:05}-of-{len(groups):05}{goal.suffix}"
+            home = brought_home(file.catalog)
+            chosen = {
+                each: replace(file.catalog.tensors[each], attributes=home.tensors.get(each))
+                for each in names
+            }
+            piece = Recast(file, Catalog("zt", chosen, _unordered(home.file), None), {})
+            options = Options(overwrite=overwrite, progress=progress)
+            written = kind.write(piece, goal.with_name(name), options)
+            done.append(
+                Mended(source=file.path, files=tuple(written), tensors=len(names), changes=())
+            )
+        return done
+
+
+def matching(only: Sequence[str], drop: Sequence[str]) -> Callable[[str], bool] | None:
+    """Return what chooses names by shell patterns; None where there are none."""
+    if not only and not drop:
+        return None
+
+    def chosen(name: str) -> bool:
+        wanted = not only or any(fnmatchcase(name, glob) for glob in only)
+        return wanted and not any(fnmatchcase(name, glob) for glob in drop)
+
+    return chosen
+
+
+_HUGGING_FACE: Final = {
+    "hidden_size": "hidden_size",
+    "num_attention_heads": "num_heads",
+    "num_key_value_heads": "num_kv_heads",
+    "intermediate_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "num_hidden_layers": "num_layers",
+    "max_position_embeddings": "max_seq_len",
+    "rms_norm_eps": "norm_eps",
+    "rope_theta": "rope_theta",
+}
+
+
+def config_of(value: object, path: str | None = None) -> dict[str, object]:
+    """Return a `config` for an index: `value` itself, or what it says in Hugging Face's words.
+
+    Raises:
+        InvalidInput: when it is no object.
+    """
+    if not isinstance(value, dict):
+        raise InvalidInput("a configuration is an object", code="config", path=path)
+    if "num_hidden_layers" not in value and "num_attention_heads" not in value:
+        return value
+    found = {ours: value[theirs] for theirs, ours in _HUGGING_FACE.items() if theirs in value}
+    found.setdefault("num_kv_heads", found.get("num_heads"))
+    return {key: each for key, each in found.items() if each is not None}
+
+
+# ------------------------------------------------------------------------------------ one model
+
+
+@dataclass(slots=True)
+class _Work:
+    """A model on its way into a right form, with the changes made so far."""
+
+    file: File
+    record: Record
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    attributes: dict[str, object] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
+    made: dict[str, Pieces] = field(default_factory=dict)
+
+    def find(self) -> None:
+        """Find the tensors of the model, where the index says or where their blobs are."""
+        if self.record.kind != "tbm":
+            self.tensors = dict(self.file.catalog.tensors)
+            self.changes += [f"{each.detail} ({each.rule})" for each in self.record.forgiven]
+            return
+        found = drive(walk(self.record.text.offset), self.file.source)
+        repair = match(self.record.index.claims, found)
+        if repair is None:
+            raise Unsupported(
+                "there is no telling which blob belongs to which entry of the index",
+                code="unmatched",
+                path=self.file.path,
+                expected=f"{len({claim.offset for claim in self.record.index.claims})} blobs",
+                found=len(found),
+                hint="extract the blobs, and join them under names of your own",
+            )
+        self.changes += repair.changes
+        self.changes += [
+            f"{place(each.where)}: {each.found} → the type of the header"
+            for each in self.record.forgiven
+            if each.rule == "tb.entry-dtype"
+        ]
+        starts = {each.offset: each for each in found}
+        blobs = [
+            self._blob(row, claim, starts[claim.offset]) for row, claim in enumerate(repair.claims)
+        ]
+        try:
+            for phase in rules.BLOB_PHASES:
+                Reading().require(phase, blobs)
+        except Rejected as error:
+            error.located(self.file.path)
+            raise
+        for blob in blobs:
+            name = blob.claim.name
+            if name in self.tensors:
+                self.changes.append(f"{quoted(name)} is named twice: the first is kept")
+                continue
+            self.tensors[name] = build_tensor(blob)
+        self.tensors = tied(blobs, self.tensors)
+
+    def _blob(self, row: int, claim: Claim, found: Found) -> Blob:
+        header = self._header(claim, found.header)
+        return Blob(header=header, claim=claim, limit=self.record.text.offset, row=row)
+
+    def _header(self, claim: Claim, header: Header) -> Header:
+        """Return a header of the version that exists, of a precision that does."""
+        if header.version != VERSION:
+            self.changes.append(f"{claim.name}: version {header.version} → {VERSION}")
+            header = replace(header, version=VERSION)
+        if header.precision >= len(PRECISIONS) and claim.dtype in PRECISIONS:
+            self.changes.append(f"{claim.name}: precision {header.precision} → 0")
+            header = replace(header, precision=0)
+        return header
+
+    def describe(
+        self,
+        *,
+        config: Mapping[str, object] | None,
+        architecture: str | None,
+        layers: bool,
+    ) -> None:
+        """Set what the model says of itself."""
+        self.attributes = dict(self.file.catalog.attributes or {})
+        facts = dict(members(self.attributes))
+        facts.pop("order", None)
+        if config is not None:
+            facts["config"] = dict(config)
+            self.changes.append("config replaced")
+        if architecture is not None:
+            self.changes.append(f"architecture {facts.get('architecture')} → {architecture}")
+            facts["architecture"] = architecture
+        stated, count = facts.get("config"), layers_of(list(self.tensors))
+        if layers and isinstance(stated, dict) and count:
+            before = stated.get("num_layers")
+            if before != count:
+                facts["config"] = {**stated, "num_layers": count}
+                self.changes.append(f"config.num_layers {before} → {count}")
+        order = [name for name in self.record.index.members if name in {"config", "architecture"}]
+        if order == ["architecture", "config"]:
+            self.changes.append("config moved before architecture")
+        if facts:
+            self.attributes[KEY] = facts
+
+    def shape(self) -> None:
+        """Give flat projections the shape that their names tell."""
+        config = members(self.attributes).get("config")
+        stated = config.get("hidden_size") if isinstance(config, dict) else None
+        sizes = [(name, tensor.elements) for name, tensor in self.tensors.items()]
+        side = stated if isinstance(stated, int) and stated > 1 else hidden_size(sizes)
+        for name, tensor in self.tensors.items():
+            found = guessed_shape(name, tensor.elements, side)
+            if len(tensor.shape) == 1 and found is not None and 1 not in found:
+                self.tensors[name] = replace(tensor, shape=found)
+                self.changes.append(f"{name}: shape {list(tensor.shape)} → {list(found)}")
+
+    def choose(
+        self, select: Callable[[str], bool] | None, rename: Callable[[str], str] | None
+    ) -> None:
+        """Keep the tensors that are wanted, under the names that they get."""
+        kept = {n: t for n, t in self.tensors.items() if select is None or select(n)}
+        self.changes += [f"{n}: left out" for n in self.tensors if n not in kept]
+        self.tensors = {}
+        for name, tensor in kept.items():
+            new = name if rename is None else rename(name)
+            if new in self.tensors:
+                raise InvalidInput(
+                    f"two tensors would be named {quoted(new)}", code="duplicate", where=(name,)
+                )
+            if new != name:
+                self.changes.append(f"{name}: renamed to {new}")
+            self.tensors[new] = _retied(replace(tensor, name=new), rename)
+
+    def remask(self, masks: Masks) -> None:
+        """Change masks as it was asked for."""
+        for name, tensor in self.tensors.items():
+            if masks != "keep" and tensor.layout == ID and "mask" in tensor.parts:
+                self.tensors[name] = self._remasked(tensor, masks)
+
+    def _remasked(self, tensor: Tensor, masks: Masks) -> Tensor:
+        from tensorark.codecs import nm
+
+        window = nm.window_of(tensor, reader(self.file, tensor))
+        sparse = window.sparse
+        if masks == "drop":
+            self.changes.append(f"{tensor.name}: mask dropped")
+            return _unmasked(tensor)
+        if masks == "apply":
+            if sparse.is_quantized:
+                return tensor
+            self.changes.append(f"{tensor.name}: weights under clear mask bits set to 0")
+            key = f"{tensor.name} applied"
+            self.made[key] = partial(_applied, window)
+            old = tensor.parts["weights"]
+            weights = computed(key, old.nbytes, old.dtype)
+            return replace(tensor, parts={**tensor.parts, "weights": weights})
+        if sparse.packing not in {"floor", "truncated"}:
+            return tensor
+        size = mask_size(sparse.elements, sparse.pattern)
+        before = tensor.parts["mask"].nbytes
+        self.changes.append(f"{tensor.name}: mask of {before} bytes → {size} bytes")
+        key = f"{tensor.name} spelt"
+        self.made[key] = partial(_spelt, window, sparse)
+        return replace(tensor, parts={**tensor.parts, "mask": computed(key, size, "u8")})
+
+    def result(self) -> File:
+        """Return the model as a target writes it."""
+        catalog = Catalog(
+            "zt", self.tensors, self.attributes or None, None, self.file.catalog.files
+        )
+        return Recast(self.file, catalog, self.made)
+
+
+def _record(file: File) -> Record:
+    if not isinstance(file.catalog.native, Record):
+        raise InvalidInput(
+            "not a Tensorbit model", code="not-tensorbit", path=file.path, found=file.format.name
+        )
+    return file.catalog.native
+
+
+def _retied(tensor: Tensor, rename: Callable[[str], str] | None) -> Tensor:
+    facts = dict(members(tensor.attributes))
+    other = facts.get("tied_to")
+    if rename is None or not isinstance(other, str):
+        return tensor
+    facts["tied_to"] = rename(other)
+    return replace(tensor, attributes={**(tensor.attributes or {}), KEY: facts})
+
+
+def _unmasked(tensor: Tensor) -> Tensor:
+    """Return a tensor without its mask: dense, unless its weights need scales."""
+    facts = dict(members(tensor.attributes))
+    kept = {k: v for k, v in facts.items() if k not in {"n", "m"}}
+    if "scales" in tensor.parts or facts.get("dtype") == "int4":
+        parts: dict[str, Part] = {r: p for r, p in tensor.parts.items() if r != "mask"}
+        return replace(tensor, parts=parts, attributes={KEY: {**kept, "n": 0, "m": 0}})
+    kept.pop("dtype", None)
+    weights = {"data": tensor.parts["weights"]}
+    return replace(tensor, layout="dense", parts=weights, attributes={KEY: kept} if kept else None)
+
+
+def _applied(window: Window) -> Iterator[memoryview]:
+    for start, stop in window.cuts(0, window.sparse.elements):
+        yield octets(window.values(start, stop))
+
+
+def _spelt(window: Window, sparse: Sparse) -> Iterator[memoryview]:
+    from tensorark.codecs import nm
+
+    for start, stop in window.cuts(0, sparse.elements):
+        keep = nm.kept(window.octets(start, stop), window.part(start, stop))
+        yield octets(nm.mask_of(keep, sparse.pattern))
+
+
+# ------------------------------------------------------------------------------- several models
+
+
+def _joined(files: Sequence[File]) -> tuple[File, list[str]]:
+    """Return the first file with the tensors of all."""
+    first = brought_home(files[0].catalog)
+    tensors: dict[str, Tensor] = {}
+    made: dict[str, Pieces] = {}
+    changes: list[str] = []
+    for number, file in enumerate(files):
+        home = brought_home(file.catalog)
+        for name, tensor in file.catalog.tensors.items():
+            if name in tensors:
+                raise InvalidInput(
+                    f"two models have a tensor {quoted(name)}",
+                    code="duplicate",
+                    path=file.path,
+                    where=("objects", name),
+                )
+            own = replace(tensor, attributes=home.tensors.get(name))
+            tensors[name] = own if not number else _moved(file, own, f"{number} {name}", made)
+        if number and _unordered(home.file) != _unordered(first.file):
+            changes.append(f"attributes of {Path(file.path).name} are left out")
+    catalog = Catalog("zt", tensors, _unordered(first.file), None, files[0].catalog.files)
+    return Recast(files[0], catalog, made), changes
+
+
+def _moved(file: File, tensor: Tensor, key: str, made: dict[str, Pieces]) -> Tensor:
+    """Return a tensor whose parts are read from another file."""
+    parts: dict[str, Part] = {}
+    for role, each in tensor.parts.items():
+        name = f"{key} {role}"
+        made[name] = partial(file.chunks, each, ("objects", tensor.name, "parts", role))
+        moved = computed(name, each.nbytes, each.dtype, each.type)
+        parts[role] = replace(moved, digest=each.digest)
+    return replace(tensor, parts=parts)
+
+
+def _unordered(attributes: Mapping[str, object] | None) -> dict[str, object] | None:
+    """Return attributes of a model without the order of tensors that it had."""
+    if attributes is None:
+        return None
+    facts = {key: value for key, value in members(attributes).items() if key != "order"}
+    rest = {key: value for key, value in attributes.items() if key != KEY}
+    return {**rest, **({KEY: facts} if facts else {})} or None
+
+
+def _divided(file: File, max_bytes: int) -> list[list[str]]:
+    """Divide the names of tensors, in order, so that no group has more bytes than it may."""
+    groups: list[list[str]] = [[]]
+    used = 0
+    for name, tensor in file.catalog.tensors.items():
+        size = HEADER_SIZE + tensor.nbytes
+        if size > max_bytes:
+            raise InvalidInput(
+                f"{quoted(name)} does not fit into one container",
+                code="max-bytes",
+                where=("objects", name),
+                expected=f"at least {size} bytes",
+                found=max_bytes,
+            )
+        if groups[-1] and used + size > max_bytes:
+            groups.append([])
+            used = 0
+        groups[-1].append(name)
+        used += size
+    return groups
