@@ -23,6 +23,7 @@ class Format:
 
     `sniff(head, tail, size)` says whether a file with these first 64 bytes, last 64 bytes and size
     is meant to be one; it is total and never raises. `read` is the conversation that opens it.
+    `judge`, where a format defers rules about a tensor until it is interpreted, judges one by name.
     """
 
     name: str
@@ -31,3 +32,4 @@ class Format:
     sniff: Callable[[bytes, bytes, int], bool]
     read: Callable[[SizeOf, Reading], Steps[Catalog]]
     rules: tuple[Rule[Any], ...]
+    judge: Callable[[Catalog, str, Reading], None] | None = None

@@ -11,7 +11,7 @@ from tensorark.formats.format import Format
 from tensorark.formats.safetensors.index import SAFETENSORS_INDEX
 from tensorark.formats.safetensors.read import SAFETENSORS
 from tensorark.formats.safetensors.shards import index_bytes, index_name, plan_shards, shard_names
-from tensorark.formats.safetensors.write import Plan, plan, refusals
+from tensorark.formats.safetensors.write import Plan, plan, refusals, reheaded
 
 FORMATS: Final[tuple[Format, ...]] = (SAFETENSORS_INDEX, SAFETENSORS)
 
@@ -25,5 +25,6 @@ __all__ = [
     "plan",
     "plan_shards",
     "refusals",
+    "reheaded",
     "shard_names",
 ]

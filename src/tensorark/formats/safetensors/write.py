@@ -66,6 +66,25 @@ def plan(tensors: Sequence[Tensor], metadata: Mapping[str, str] | None) -> Plan:
     )
 
 
+def reheaded(
+    tensors: Iterable[Tensor], data_start: int, metadata: Mapping[str, str] | None
+) -> bytes:
+    """Return another header for a file whose data, from `data_start` on, stays as it is.
+
+    `tensors` are those of the file, in the order of its header.
+
+    Raises:
+        InvalidInput: for metadata that is not text.
+    """
+    members = [f'"{METADATA}":{_metadata(metadata)}'] if metadata is not None else []
+    for tensor in tensors:
+        (span,) = tensor.parts["data"].blob.spans
+        members.append(entry(tensor, span.offset - data_start))
+    text = ("{" + ",".join(members) + "}").encode("utf-8")
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
 def refusals(tensors: Iterable[Tensor]) -> Iterator[tuple[str, str]]:
     """Yield the name of every tensor that safetensors cannot hold, and why.
 
