@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
 
+from . import seekable
 from .case import (
     ACCEPT,
     CANONICAL,
     DATA_SHARD_CONTENTS,
     NO_MODEL,
+    READABLE,
     STRUCTURE,
     Case,
+    contents,
     readable,
 )
 from .cbor import Raw, encode
@@ -29,7 +35,7 @@ from .image import (
     data_shard as shard_image,
 )
 from .manifest import DATA, Map, floats, integers, part, root, shard, tensor, xxh3
-from .rules import CSR
+from .rules import CSR, ZSTD
 
 _HEAP = {FLOOR: DATA}
 _SIXTEEN = bytes([1, 0] * 8)
@@ -370,6 +376,106 @@ def csr__empty() -> Case:
         "no columns": _csr(heap, [2, 0], "u32", b"", (), (0, 0, 0)),
     }
     return _usual(CSR, root(objects=objects), heap)
+
+
+# --- zt.zstd-seekable/1 --------------------------------------------------------------------------
+
+
+def _zstd(streams: Mapping[str, tuple[bytes, bytes]]) -> Case:
+    """Return the case of streams with their contents, by tensor name."""
+    heap: dict[int, bytes] = {}
+    decoded: dict[int, bytes] = {}
+    objects: Map = {}
+    for at, (name, (stored, content)) in zip(count(FLOOR, FLOOR), streams.items(), strict=False):
+        heap[at], decoded[at] = stored, content
+        objects[name] = seekable.encoded(stored, content, at)
+    manifest = root(objects=objects)
+    return Case(
+        image=image(manifest, heap),
+        section=ZSTD,
+        expect=READABLE,
+        contents=contents(manifest, heap, decoded=decoded),
+    )
+
+
+def zstd_seekable() -> Case:
+    """Streams of no, one and three frames, raw, RLE and compressed blocks, a shorter last frame."""
+    hello = (seekable.frame(b"hello"), 5)
+    zeros = (seekable.frame(bytes(1 << 20), seekable.zeros(1 << 20)), 1 << 20)
+    letters = seekable.compressed(seekable.literals(b"hell"), last=False)
+    mixed = letters + seekable.rle(ord("o"), 3, last=False) + seekable.raw(b"!")
+    return _zstd(
+        {
+            "empty": (seekable.table(()), b""),
+            "hello": (seekable.stream(hello), b"hello"),
+            "shorter last": (
+                seekable.stream(hello, hello, (seekable.frame(b"!"), 1)),
+                b"hellohello!",
+            ),
+            "zeros": (seekable.stream(zeros, zeros), bytes(2 << 20)),
+            "mixed": (seekable.stream((seekable.frame(b"hellooo!", mixed), 8)), b"hellooo!"),
+        }
+    )
+
+
+def zstd_seekable__headers() -> Case:
+    """Frame headers of every kind: sizes in 1, 2, 4 and 8 bytes, windows of 1 KiB and 8 MiB."""
+    long = bytes(range(256)) * 2
+    headers: tuple[tuple[bytes, dict[str, Any]], ...] = (
+        (b"hello", {"flags": 0x24, "window": b"", "stated": b"\x05"}),
+        (long, {"flags": 0x64, "window": b"", "stated": struct.pack("<H", len(long) - 256)}),
+        (b"hello", {"flags": 0xA4, "window": b"", "stated": struct.pack("<I", 5)}),
+        (b"hello", {"flags": 0xC4, "stated": struct.pack("<Q", 5)}),
+        (b"hello", {"window": b"\x00"}),
+        (b"hello", {"window": b"\x68"}),
+        (b"hello", {"flags": 0x14}),
+        (b"hello", {"flags": 5, "dictionary": b"\x00"}),
+    )
+    streams = {
+        f"{n}": (seekable.stream((seekable.frame(content, **fields), len(content))), content)
+        for n, (content, fields) in enumerate(headers)
+    }
+    return _zstd(streams)
+
+
+def zstd_seekable__tables() -> Case:
+    """Checksums in the table, a last frame that is larger, frames without content."""
+    hello, nothing = (seekable.frame(b"hello"), 5), (seekable.frame(b""), 0)
+    larger = (seekable.frame(b"hello, world"), 12)
+    both = [seekable.low_half(b"hello"), seekable.low_half(b"hello, world")]
+    checked = seekable.stream(hello, larger, checksums=both, descriptor=0x80)
+    return _zstd(
+        {
+            "checksums": (checked, b"hellohello, world"),
+            "no entries": (seekable.table((), descriptor=0x80), b""),
+            "larger last": (seekable.stream(hello, hello, larger), b"hellohellohello, world"),
+            "nothing last": (seekable.stream(hello, nothing), b"hello"),
+            "nothing first": (seekable.stream(nothing, nothing, hello), b"hello"),
+            "nothing at all": (seekable.stream(nothing, nothing), b""),
+        }
+    )
+
+
+def zstd_seekable__shared() -> Case:
+    """Two tensors share an encoded blob; a third has the same bytes, and digest, raw."""
+    content = b"hello123"
+    stored = seekable.stream((seekable.frame(content), 8))
+    blobs = {FLOOR: stored, 2 * FLOOR: content}
+    wide = seekable.encoded(stored, content)
+    parts: Map = {"data": {**wide["parts"]["data"], "dtype": "u64"}}
+    raw = part(blob=[2 * FLOOR, 8], digest=xxh3(content))
+    objects: Map = {
+        "bytes": wide,
+        "word": tensor(shape=[1], parts=parts),
+        "raw": tensor(parts={"data": raw}),
+    }
+    manifest = root(objects=objects)
+    return Case(
+        image=image(manifest, blobs),
+        section=ZSTD,
+        expect=READABLE,
+        contents=contents(manifest, blobs, decoded={FLOOR: content}),
+    )
 
 
 # --- canonical form ------------------------------------------------------------------------------

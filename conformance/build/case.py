@@ -45,13 +45,22 @@ class Case:
 
 
 def contents(
-    manifest: Map, heap: Mapping[int, bytes], *, canonical: bool = False
+    manifest: Map,
+    heap: Mapping[int, bytes],
+    *,
+    canonical: bool = False,
+    decoded: Mapping[int, bytes] | None = None,
 ) -> dict[str, object]:
-    """Return the expected JSON of a manifest whose blobs were put at the offsets of `heap`."""
+    """Return the expected JSON of a manifest whose blobs were put at the offsets of `heap`.
+
+    `decoded` gives what the encoded ones decode to, by offset.
+    """
     objects = _map(manifest["objects"])
     return {
         "attributes": jsonable(manifest.get("attributes")),
-        "tensors": {str(name): _tensor(_map(objects[name]), heap) for name in objects},
+        "tensors": {
+            str(name): _tensor(_map(objects[name]), heap, decoded or {}) for name in objects
+        },
         "content_digest": _content_digest(objects),
         "canonical": canonical,
     }
@@ -80,24 +89,28 @@ def _map(value: object) -> Map:
     return value
 
 
-def _tensor(record: Map, heap: Mapping[int, bytes]) -> dict[str, object]:
+def _tensor(
+    record: Map, heap: Mapping[int, bytes], decoded: Mapping[int, bytes]
+) -> dict[str, object]:
     parts = _map(record["parts"])
     return {
         "shape": record["shape"],
         "layout": record["layout"],
         "attributes": jsonable(record.get("attributes")),
-        "parts": {str(role): _part(_map(parts[role]), heap) for role in parts},
+        "parts": {str(role): _part(_map(parts[role]), heap, decoded) for role in parts},
     }
 
 
-def _part(record: Map, heap: Mapping[int, bytes]) -> dict[str, object]:
+def _part(
+    record: Map, heap: Mapping[int, bytes], decoded: Mapping[int, bytes]
+) -> dict[str, object]:
     blob = record["blob"]
     assert isinstance(blob, list)
     offset, length = blob
-    decoded: bytes | None = None
+    data = decoded.get(offset) if "encoding" in record else None
     if "encoding" not in record and "shard" not in record:
-        decoded = heap.get(offset, b"")[:length]
-        if len(decoded) != length:
+        data = heap.get(offset, b"")[:length]
+        if len(data) != length:
             message = f"no {length} bytes were put at {offset}"
             raise ValueError(message)
     return {
@@ -105,7 +118,7 @@ def _part(record: Map, heap: Mapping[int, bytes]) -> dict[str, object]:
         "type": record.get("type"),
         "digest": record.get("digest"),
         "nbytes": record.get("decoded_length", length),
-        "sha256": None if decoded is None else hashlib.sha256(decoded).hexdigest(),
+        "sha256": None if data is None else hashlib.sha256(data).hexdigest(),
     }
 
 

@@ -14,10 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from . import accept, canonical, content, either, frame, layout, refuse, schema, syntax
+from . import (
+    accept,
+    canonical,
+    content,
+    either,
+    frame,
+    layout,
+    profiles,
+    refuse,
+    schema,
+    syntax,
+    values,
+    zstd,
+)
 from .case import ACCEPT, REFUSE, REJECT, Case
 from .image import Sparse, json_bytes
-from .rules import CSR, RULES
+from .rules import PROFILES, RULES
 
 HERE = Path(__file__).resolve().parents[1]
 """The folder this corpus lives in."""
@@ -25,8 +38,8 @@ HERE = Path(__file__).resolve().parents[1]
 SPECIFICATION = "zTensor Container Format, Version 2, Draft 4"
 _FORMAT = "zt"
 _CLASSES: Mapping[str, tuple[ModuleType, ...]] = {
-    "accept": (accept,),
-    "reject": (frame, syntax, schema, layout, content, canonical),
+    "accept": (accept, values),
+    "reject": (frame, syntax, schema, layout, profiles, content, zstd, canonical),
     "refuse": (refuse,),
     "either": (either,),
 }
@@ -77,7 +90,7 @@ def _entry(group: str, stem: str, builder: Callable[[], object]) -> Entry:
         "stage": rule.stage if rule else None,
         "operation": _decisive(case),
         "expect": dict(case.expect),
-        "requires": CSR if CSR.encode() in file else None,
+        "requires": _required(file, canonical=bool(rule and rule.stage == "canonical")),
         "contents": None,
         "sentence": _sentence(builder),
     }
@@ -86,6 +99,12 @@ def _entry(group: str, stem: str, builder: Callable[[], object]) -> Entry:
         line["contents"] = f"{_FORMAT}/{group}/{stem}.json"
         sidecar = json_bytes({**case.notes, **(case.contents or {})})
     return Entry(path=path, file=file, sidecar=sidecar, line=line)
+
+
+def _required(file: bytes, *, canonical: bool) -> str | None:
+    """Return the profile that a decoder must know; canonical form is judged without any."""
+    found = (each for each in PROFILES if each.partition("<")[0].encode() in file)
+    return None if canonical else next(found, None)
 
 
 def _decisive(case: Case) -> str:

@@ -14,6 +14,8 @@ from .case import ACCEPT, READABLE, REFUSE, REJECT, Case, Expect, contents
 from .cbor import ARRAY, MAP, Raw, encode, head
 from .image import FLOOR, SLOT, image
 from .manifest import DATA, Map, bare, part, root, tensor, usual, xxh3
+from .rules import ZSTD
+from .seekable import encoded, frame, stream
 
 _UNKNOWN = "conformance.unknown/1"
 
@@ -238,4 +240,20 @@ def canonical_zero_length() -> Case:
         expect={**READABLE, "canonical": ACCEPT},
         contents=contents(manifest, {SLOT: DATA}, canonical=True),
         notes={"why": "A blob without bytes takes no room; the public writer places it so."},
+    )
+
+
+def zstd_seekable__window() -> Case:
+    """A frame of five bytes asks for a window of 512 MiB, which a decoder may find too large."""
+    content = b"hello"
+    stored = stream((frame(content, window=b"\x98"), len(content)))
+    manifest = root(objects={"t": encoded(stored, content)})
+    blobs = {FLOOR: stored}
+    why = "A frame of at most 16 MiB is decoded in one piece: nobody needs the window."
+    return Case(
+        image=image(manifest, blobs),
+        section=ZSTD,
+        expect=READABLE,
+        contents=contents(manifest, blobs, decoded={FLOOR: content}),
+        notes={"why": why},
     )

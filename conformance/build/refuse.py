@@ -64,6 +64,13 @@ def unknown_encoding() -> Case:
     return _refused("5.3", "decode", "encoding", _UNKNOWN, record)
 
 
+def unknown_encoding__next_version() -> Case:
+    """The encoding `zt.zstd-seekable/999`, a version that does not exist."""
+    name = "zt.zstd-seekable/999"
+    record = tensor(parts={"data": part(encoding=name, decoded_length=8)})
+    return _refused("5.3", "decode", "encoding", name, record)
+
+
 def unknown_encoding__largest_length() -> Case:
     """An encoding that nobody defined turns eight bytes into 2^64 - 1."""
     largest = (1 << 64) - 1

@@ -8,6 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CSR = "zt.sparse_csr/1"
+COO = "zt.sparse_coo/1"
+QUANT = "zt.quant_group/1"
+MX = "zt.mx/1"
+GGUF = "gguf.<type>/1"
+ZSTD = "zt.zstd-seekable/1"
+PROFILES = (CSR, COO, QUANT, MX, GGUF, ZSTD)
 
 # id without "zt." | section | requirement; a line without "|" opens a stage.
 _TABLE = f"""
@@ -80,6 +86,38 @@ csr-index-dtype | {CSR} | indices and indptr are both u32 or both u64, without a
 csr-indices-size | {CSR} | The size of indices is a multiple of the index width.
 csr-indptr-count | {CSR} | indptr has one entry more than there are rows.
 csr-values-size | {CSR} | values has the size its type requires for as many elements as indices has.
+coo-rank | {COO} | A COO object has at least one dimension.
+coo-parts | {COO} | A COO object has exactly the parts values and coords.
+coo-coords-dtype | {COO} | coords are u32 or u64, without a logical type.
+coo-coords-size | {COO} | coords hold the same number of indices for each dimension.
+coo-values-size | {COO} | values has the size its type requires for as many elements as coords name.
+quant-parts | {QUANT} | data and scales are there, and zeros exactly for a zero point as a tensor.
+quant-bits | {QUANT} | bits is 2, 3, 4, 5, 6 or 8 and divides the bits of the word.
+quant-axis | {QUANT} | axis is a dimension of the object.
+quant-group-size | {QUANT} | group_size is 0 or divides the extent of the axis.
+quant-packing | {QUANT} | packing names a word, u8 to u64, and an order, lsb_first or msb_first.
+quant-per-word | {QUANT} | per_word is the number of codes that a word has room for.
+quant-scale-form | {QUANT} | scale_form is f32_factors, f16_factors or e8m0_exponent.
+quant-zero-point | {QUANT} | zero_point has a known form, and what that form requires.
+quant-data-dtype | {QUANT} | data has the word's type or its signed counterpart.
+quant-scales-dtype | {QUANT} | scales has the type that scale_form demands.
+quant-zeros-dtype | {QUANT} | zeros is a plain storage type; packed like data, the word's or signed.
+quant-data-size | {QUANT} | data holds the codes of all elements in whole words.
+quant-scales-size | {QUANT} | scales holds one scale for each group.
+quant-zeros-size | {QUANT} | zeros holds as many zero points as there are scales.
+mx-parts | {MX} | An MX object has exactly the parts data and scales.
+mx-axis | {MX} | axis, if present, is a dimension; the last one otherwise, so there is one.
+mx-block-size | {MX} | block_size is present, at least 2, and divides the extent of the axis.
+mx-scale-form | {MX} | scale_form is present and e8m0_exponent.
+mx-scales-dtype | {MX} | scales is f8_e8m0.
+mx-data-dtype | {MX} | data without a logical type is i8.
+mx-data-size | {MX} | data has the size its type requires for the elements of the shape.
+mx-scales-size | {MX} | scales holds one scale for each block.
+gguf-parts | {GGUF} | A GGUF object has exactly one part, data.
+gguf-dtype | {GGUF} | data is u8, without a logical type.
+gguf-elems-per-block | {GGUF} | elems_per_block is present, at least 1, and divides the elements.
+gguf-block-bytes | {GGUF} | block_bytes is present and at least 1.
+gguf-size | {GGUF} | data holds the blocks of all elements.
 
 content
 digest | 3.4 | An xxh3 or sha256 digest is the one of the decoded bytes.
@@ -90,6 +128,23 @@ csr-indptr-order | {CSR} | indptr does not decrease.
 csr-indptr-end | {CSR} | indptr ends with the number of stored elements.
 csr-column-order | {CSR} | Within a row the indices strictly increase.
 csr-column-bound | {CSR} | Every index is below the number of columns.
+coo-coord-bound | {COO} | Every coordinate is below the extent of its dimension.
+coo-cell-unique | {COO} | No cell is named twice.
+zstd-footer-magic | {ZSTD} | The stored bytes end with the magic of a seek table.
+zstd-table-size | {ZSTD} | The seek table fits into the stored bytes and states its true length.
+zstd-descriptor | {ZSTD} | Bits 0 to 6 of the table's descriptor are zero.
+zstd-table-magic | {ZSTD} | The seek table begins with the magic of its skippable frame.
+zstd-compressed-sizes | {ZSTD} | The compressed sizes add up to the bytes before the table.
+zstd-decoded-length | {ZSTD} | The decompressed sizes add up to `decoded_length`.
+zstd-frame-limit | {ZSTD} | A frame holds at most 16 MiB.
+zstd-equal-frames | {ZSTD} | All frames but the last hold equally many bytes.
+zstd-frame | {ZSTD} | An entry of the table is exactly one zstd frame.
+zstd-checksum-flag | {ZSTD} | Every frame carries a checksum of its content.
+zstd-dictionary | {ZSTD} | No frame needs a dictionary.
+zstd-frame-size | {ZSTD} | A frame decodes to the size in the table, and states no other.
+zstd-data | {ZSTD} | The blocks of a frame can be decompressed.
+zstd-checksum | {ZSTD} | The checksum of a frame is the low half of the XXH64 of its content.
+zstd-table-checksum | {ZSTD} | A checksum in the table is that of the frame's content.
 
 canonical
 canonical-blobs | 6.3.1 | There is one manifest, and no 64 KiB slot before it is unreferenced.

@@ -13,7 +13,7 @@ from conformance.build.rules import RULES
 
 from .corpus_files import CORPUS, index, shared
 
-LINE = re.compile(r"(?P<section>[\w./]+) \| (?P<words>[^|]+) \| (?P<answer>[^|]+)")
+LINE = re.compile(r"(?P<section>[\w./<>-]+) \| (?P<words>[^|]+) \| (?P<answer>[^|]+)")
 REASON = re.compile(r"(writer|out-of-scope): \S.*")
 
 

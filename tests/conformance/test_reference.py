@@ -79,11 +79,26 @@ PUBLIC_RULES = {
     "LayoutRule": {
         "zt.dense-parts", "zt.csr-rank", "zt.csr-parts", "zt.csr-index-dtype",
         "zt.csr-indices-size", "zt.csr-indptr-count", "zt.csr-values-size",
+        "zt.coo-rank", "zt.coo-parts", "zt.coo-coords-dtype", "zt.coo-coords-size",
+        "zt.coo-values-size", "zt.quant-parts", "zt.quant-bits", "zt.quant-axis",
+        "zt.quant-group-size", "zt.quant-packing", "zt.quant-per-word", "zt.quant-scale-form",
+        "zt.quant-zero-point", "zt.quant-data-dtype", "zt.quant-scales-dtype",
+        "zt.quant-zeros-dtype", "zt.quant-data-size", "zt.quant-scales-size", "zt.quant-zeros-size",
+        "zt.mx-parts", "zt.mx-axis", "zt.mx-block-size", "zt.mx-scale-form", "zt.mx-scales-dtype",
+        "zt.mx-data-dtype", "zt.mx-data-size", "zt.mx-scales-size", "zt.gguf-parts",
+        "zt.gguf-dtype", "zt.gguf-elems-per-block", "zt.gguf-block-bytes", "zt.gguf-size",
     },
     "DenseSize": {"zt.dense-size"},
     "LayoutData": {
         "zt.bool-byte", "zt.f4-padding", "zt.csr-indptr-start", "zt.csr-indptr-order",
         "zt.csr-indptr-end", "zt.csr-column-order", "zt.csr-column-bound",
+        "zt.coo-coord-bound", "zt.coo-cell-unique",
+    },
+    "Encoding": {
+        "zt.zstd-footer-magic", "zt.zstd-table-size", "zt.zstd-descriptor", "zt.zstd-table-magic",
+        "zt.zstd-compressed-sizes", "zt.zstd-decoded-length", "zt.zstd-frame-limit",
+        "zt.zstd-equal-frames", "zt.zstd-frame", "zt.zstd-checksum-flag", "zt.zstd-dictionary",
+        "zt.zstd-frame-size", "zt.zstd-data", "zt.zstd-checksum", "zt.zstd-table-checksum",
     },
     "Digest": {"zt.digest"},
 }  # fmt: skip
