@@ -1,0 +1,128 @@
+"""Any change to a valid file is accepted or refused by one of our errors, and by nothing else."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tensorark
+from tensorark.formats.zt import plain
+from tensorark.formats.zt.frame import FOOTER, FOOTER_SIZE, MAGIC
+from tensorark.formats.zt.read import read
+from tensorark.rules import Reading
+from tensorark.steps import drive
+from tests.unit.sources import Memory
+
+READING = sys.modules["tensorark.formats.zt.read"]  # the module; the package names its function
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """A small file with a bit of everything."""
+    path = tmp_path_factory.mktemp("mutated") / "m.zt"
+    with tensorark.Writer(path, align=4096, attributes={"a": [1, 2.5, None, {"b": b"x"}]}) as w:
+        w.add("floats", np.arange(6, dtype="f4").reshape(2, 3), attributes={"k": True})
+        w.add("flags", np.array([True, False]))
+        w.add("scalar", np.float16(1.5))
+        w.add_parts("sparse", (2, 3), "zt.sparse_csr/1", csr_parts())
+        w.add_parts("odd", (4,), "x.custom/1", {"p": (("u8", None), [b"\x01\x02"])})
+    return Image(path.read_bytes())
+
+
+class Image:
+    """Bytes that are not shown when a test fails."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+def csr_parts():
+    def words(*values):
+        return (("u32", None), [np.array(values, "<u4").tobytes()])
+
+    values = (("f32", None), [np.arange(3, dtype="<f4").tobytes()])
+    return {"indptr": words(0, 2, 3), "indices": words(0, 2, 1), "values": values}
+
+
+def rehash(data: bytearray) -> bytes:
+    """Give the footer the hash of the manifest, so that mutations get past it."""
+    offset, length, _, version, reserved, magic = FOOTER.unpack(data[-FOOTER_SIZE:])
+    if offset + length <= len(data):
+        digest = xxhash.xxh3_64_intdigest(bytes(data[offset : offset + length]))
+        data[-FOOTER_SIZE:] = FOOTER.pack(offset, length, digest, version, reserved, magic)
+    return bytes(data)
+
+
+edits = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4
+)
+
+
+@given(edits=edits, in_manifest=st.booleans(), cut=st.integers(0, 60))
+def test_a_mutated_file_is_accepted_or_refused_by_our_errors(
+    image, tmp_path_factory, edits, in_manifest, cut
+):
+    data = bytearray(image.data)
+    offset, length, *_ = FOOTER.unpack(data[-FOOTER_SIZE:])
+    first, count = (offset, length) if in_manifest else (0, len(data))
+    for place, value in edits:
+        data[first + int(place * count)] = value
+    mutated = rehash(data)[: len(data) - (cut if cut > 50 else 0)]
+    path = tmp_path_factory.getbasetemp() / "mutated.zt"
+    path.write_bytes(mutated)
+    try:
+        with tensorark.open(path) as file:
+            for name in file:
+                try:
+                    file[name].numpy()
+                except tensorark.Error as error:
+                    assert str(error)
+            tensorark.verify(file)
+    except tensorark.Error as error:
+        assert str(error)
+        found = tensorark.validate(path)
+        assert found
+        assert found[0].rule == error.code
+
+
+def opened(data: bytes):
+    """The catalog, or the rule and place of the error."""
+    source = Memory(data)
+    try:
+        catalog = drive(read(source.size, Reading()), source)
+    except tensorark.Error as error:
+        return error.code, error.where, error.offset, str(error)
+    return dict(catalog.tensors), catalog.attributes
+
+
+@given(edits=edits)
+def test_the_short_way_to_plain_objects_changes_nothing_but_speed(image, edits):
+    """`recognise` and full decoding agree on every manifest: same tensors, same error, same place."""
+    data = bytearray(image.data)
+    offset, length, *_ = FOOTER.unpack(data[-FOOTER_SIZE:])
+    for place, value in edits:
+        data[offset + int(place * length)] = value
+    mutated = rehash(data)
+    fast = opened(mutated)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(READING, "recognise", lambda _data, _pos: None)
+        assert opened(mutated) == fast
+
+
+def test_the_short_way_is_taken(image):
+    """Else the property above would compare one way with itself."""
+    offset = image.data.index(b"\xa3\x65parts\xa1\x64data\xa4\x64blob")
+    assert plain.recognise(image.data, offset) is not None
+
+
+def test_opening_takes_two_round_trips_and_reads_no_payload(image):
+    source = Memory(image.data)
+    drive(read(source.size, Reading()), source)
+    assert source.round_trips == 2
+    offset, length, *_ = FOOTER.unpack(image.data[-FOOTER_SIZE:])
+    assert source.bytes_read == len(MAGIC) + FOOTER_SIZE + length
