@@ -1,0 +1,1 @@
+"""Measures tensorark on this machine, beside the public libraries and the machine's own limits."""
