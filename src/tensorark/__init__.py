@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tensorark.amendment import append, repack
     from tensorark.api import File, open, validate  # noqa: A004 - the verb users know
-    from tensorark.convert import convert
-    from tensorark.diff import diff
+    from tensorark.comparison import diff
+    from tensorark.conversion import convert
+    from tensorark.diagnosis import diagnose
     from tensorark.errors import (
         Error,
         InvalidInput,
@@ -21,19 +23,28 @@ if TYPE_CHECKING:
         Rejected,
         Unsupported,
     )
+    from tensorark.keys import make_key
     from tensorark.limits import Limits
+    from tensorark.merging import merge
+    from tensorark.metadata import edit_metadata, metadata_of
     from tensorark.model import Catalog, Encoded, Part, Raw, Span, Tensor
+    from tensorark.overlays import delta, overlay
     from tensorark.rules import Finding
-    from tensorark.verify import content_digest, verify
+    from tensorark.sealing import check_seal, seal
+    from tensorark.signing import sign, verify_signature
+    from tensorark.splitting import split
+    from tensorark.verification import content_digest, verify
     from tensorark.view import TensorView
     from tensorark.writer import Writer
 
 __version__: Final = "0.1.0"
 
 _HOMES: Final = {
+    "amendment": ("append", "repack"),
     "api": ("File", "open", "validate"),
-    "convert": ("convert",),
-    "diff": ("diff",),
+    "comparison": ("diff",),
+    "conversion": ("convert",),
+    "diagnosis": ("diagnose",),
     "errors": (
         "Error",
         "InvalidInput",
@@ -43,10 +54,17 @@ _HOMES: Final = {
         "Rejected",
         "Unsupported",
     ),
+    "keys": ("make_key",),
     "limits": ("Limits",),
+    "merging": ("merge",),
+    "metadata": ("edit_metadata", "metadata_of"),
     "model": ("Catalog", "Encoded", "Part", "Raw", "Span", "Tensor"),
+    "overlays": ("delta", "overlay"),
     "rules": ("Finding",),
-    "verify": ("content_digest", "verify"),
+    "sealing": ("check_seal", "seal"),
+    "signing": ("sign", "verify_signature"),
+    "splitting": ("split",),
+    "verification": ("content_digest", "verify"),
     "view": ("TensorView",),
     "writer": ("Writer",),
 }
@@ -71,12 +89,26 @@ __all__ = [
     "TensorView",
     "Unsupported",
     "Writer",
+    "append",
+    "check_seal",
     "content_digest",
     "convert",
+    "delta",
+    "diagnose",
     "diff",
+    "edit_metadata",
+    "make_key",
+    "merge",
+    "metadata_of",
     "open",
+    "overlay",
+    "repack",
+    "seal",
+    "sign",
+    "split",
     "validate",
     "verify",
+    "verify_signature",
 ]
 
 

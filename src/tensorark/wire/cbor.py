@@ -7,6 +7,7 @@ this is the code that a compiled build would compile.
 
 from __future__ import annotations
 
+import reprlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ MAX_LEVEL: Final = 32
 
 _UINT, _NINT, _BYTES, _TEXT, _ARRAY, _MAP, _TAG = range(7)  # the major types
 _U64: Final = 1 << 64
-_RECOGNISED: Final = 2  # the level of the values in a map that is a member of the root
 
 
 class CborFault(Exception):
@@ -50,21 +50,23 @@ class Pairs:
 
 
 Recognise = Callable[[bytes, int], tuple[object, int] | None]
-"""Given data and the position of a map, may return the map's value in a form of its own, and the
+"""Given data and the position of an item, may return its value in a form of its own, and the
 position after it; it must only do so for bytes that `decode` would accept."""
 
+Shortcut = tuple[str, Recognise]
+"""The key of a member of the root, and what is asked first about the values in that map."""
 
-def decode(data: bytes, recognise: Recognise | None = None) -> object:
+
+def decode(data: bytes, shortcut: Shortcut | None = None) -> object:
     """Decode the one item that `data` holds.
 
-    Maps whose keys are all text become dict, any other map `Pairs`, arrays list. `recognise` is
-    asked first about the maps two levels below the root.
+    Maps whose keys are all text become dict, any other map `Pairs`, arrays list.
 
     Raises:
         CborFault: for the first byte that breaks the profile.
     """
     try:
-        value, end = _item(data, 0, 0, recognise)
+        value, end = _item(data, 0, 0, shortcut)
     except IndexError:
         _truncated(len(data), "an item")
     if end != len(data):
@@ -73,7 +75,7 @@ def decode(data: bytes, recognise: Recognise | None = None) -> object:
 
 
 def _item(
-    data: bytes, pos: int, level: int, recognise: Recognise | None = None
+    data: bytes, pos: int, level: int, shortcut: Shortcut | None = None
 ) -> tuple[object, int]:
     if level > MAX_LEVEL:
         _too_deep(pos)
@@ -92,7 +94,7 @@ def _item(
     if major == _ARRAY:
         return _array(data, pos, argument, level + 1)
     if major == _MAP:
-        return _map(data, pos, argument, level + 1, recognise)
+        return _map(data, pos, argument, level + 1, shortcut)
     if major == _BYTES:
         end = pos + argument
         if end > len(data):
@@ -143,7 +145,7 @@ def _array(data: bytes, pos: int, count: int, level: int) -> tuple[list[object],
 
 
 def _map(
-    data: bytes, pos: int, count: int, level: int, recognise: Recognise | None
+    data: bytes, pos: int, count: int, level: int, shortcut: Shortcut | None
 ) -> tuple[object, int]:
     if 2 * count > len(data) - pos:
         _truncated(pos, f"a map of {count} entries")
@@ -169,12 +171,12 @@ def _map(
         if 0x60 <= head < 0x78:
             members[key], pos = _text(data, pos + 1, head & 0x1F)
             continue
-        if level == _RECOGNISED and recognise is not None:
-            known = recognise(data, pos)
-            if known is not None:
-                members[key], pos = known
-                continue
-        members[key], pos = _item(data, pos, level, recognise)
+        if shortcut is None:
+            members[key], pos = _item(data, pos, level)
+        elif level == 1:  # the root: the shortcut is for one of its members
+            members[key], pos = _item(data, pos, 1, shortcut if key == shortcut[0] else None)
+        else:
+            members[key], pos = shortcut[1](data, pos) or _item(data, pos, level)
     return members, pos
 
 
@@ -303,42 +305,61 @@ def _encode(value: object, out: bytearray, level: int) -> None:
     elif isinstance(value, float):
         out += _encode_float(value)
     elif isinstance(value, bytes | bytearray | memoryview):
-        out += encode_head(_BYTES, len(value))
-        out += value
+        octets = bytes(value)  # the length of a view counts items, not bytes
+        out += encode_head(_BYTES, len(octets))
+        out += octets
     elif isinstance(value, Mapping):
         _encode_map(list(value.items()), out, level + 1)
     elif isinstance(value, Pairs):
         _encode_map(value.items, out, level + 1)
     elif isinstance(value, list | tuple):
-        out += encode_head(_ARRAY, len(value))
-        for index, element in enumerate(value):
-            _encode_child(element, out, level + 1, index)
+        _encode_array(value, out, level + 1)
     else:
         raise Unencodable(f"a {type(value).__name__} has no place in CBOR metadata")
 
 
-def _encode_child(value: object, out: bytearray, level: int, step: str | int) -> None:
-    try:
-        _encode(value, out, level)
-    except Unencodable as error:
-        raise Unencodable(error.detail, (step, *error.where)) from None
+def _encode_array(values: Sequence[object], out: bytearray, level: int) -> None:
+    out += encode_head(_ARRAY, len(values))
+    for index, value in enumerate(values):
+        try:
+            _encode(value, out, level)
+        except Unencodable as error:
+            raise Unencodable(error.detail, (index, *error.where)) from None
 
 
 def _encode_map(items: Sequence[tuple[object, object]], out: bytearray, level: int) -> None:
     encoded: list[tuple[bytes, object, object]] = []
     for key, value in items:
         text = bytearray()
-        _encode_child(key, text, level, str(key))
+        _encode_below(key, key, text, level)
         encoded.append((bytes(text), key, value))
     encoded.sort(key=lambda entry: entry[0])
     out += encode_head(_MAP, len(encoded))
     previous = b""
     for text_, key, value in encoded:
         if text_ == previous:
-            raise Unencodable("a map holds the same key twice", (str(key),))
+            raise Unencodable("a map holds the same key twice", (_step(key),))
         previous = text_
         out += text_
-        _encode_child(value, out, level, str(key))
+        _encode_below(key, value, out, level)
+
+
+def _encode_below(key: object, value: object, out: bytearray, level: int) -> None:
+    """Encode `value`, which is the key or the value of an entry of a map."""
+    try:
+        _encode(value, out, level)
+    except Unencodable as error:
+        raise Unencodable(error.detail, (_step(key), *error.where)) from None
+
+
+def _step(key: object) -> str:
+    """Write a key for a place in a message."""
+    if isinstance(key, str):
+        return key
+    try:
+        return reprlib.repr(key)
+    except ValueError:  # the interpreter's limit on the digits of an integer
+        return type(key).__name__
 
 
 def encode_head(major: int, argument: int) -> bytes:
@@ -358,7 +379,7 @@ def encode_head(major: int, argument: int) -> bytes:
 def encode_integer(value: int) -> bytes:
     """Encode an integer of −2^64 … 2^64 − 1; anything outside is refused, never made a float."""
     if not -_U64 <= value < _U64:
-        raise Unencodable(f"the integer {value:#x} does not fit 64 bits")
+        raise Unencodable(f"an integer of {value.bit_length()} bits does not fit 64")
     return encode_head(_UINT, value) if value >= 0 else encode_head(_NINT, -1 - value)
 
 
@@ -378,27 +399,49 @@ def _encode_float(value: float) -> bytes:
     return bytes((0xF9 + (width >> 2),)) + struct.pack(_FLOATS[width], value)
 
 
-def locate(data: bytes, where: Sequence[str | int]) -> int | None:
+Places = dict[int, dict[object, int]]
+"""The offsets of the items in large containers, by the offset of the container."""
+
+
+def locate(data: bytes, where: Sequence[str | int], places: Places | None = None) -> int | None:
     """Return the offset of the item at the path `where` in `data`, which `decode` accepts.
 
     Text steps enter maps, integer steps arrays. None where the path leads nowhere. Reading keeps no
-    offsets, so that it stays fast; an error looks its place up afterwards.
+    offsets, so that it stays fast; an error looks its place up afterwards. With the same `places`
+    given each time, no large container is scanned twice, however many places are asked for.
     """
     pos = 0
     for step in where:
-        major = data[pos] >> 5
-        count, pos = _head(data, pos)
-        if major == _ARRAY and isinstance(step, int) and step < count:
-            for _ in range(step):
-                _, pos = _item(data, pos, 0)
-        elif major == _MAP and isinstance(step, str):
-            for _ in range(count):
-                key, pos = _item(data, pos, 0)
-                if key == step:
-                    break
-                _, pos = _item(data, pos, 0)
-            else:
-                return None
-        else:
+        inside = (places or {}).get(pos)
+        if inside is None:
+            inside, end = _children(data, pos)
+            if places is not None and end - pos > _LARGE:
+                places[pos] = inside
+        found = inside.get(step)
+        if found is None:
             return None
+        pos = found
     return pos
+
+
+_LARGE: Final = 1024  # bytes
+
+
+def _children(data: bytes, pos: int) -> tuple[dict[object, int], int]:
+    """Return the offsets of the items in the array, or under the text keys of the map, at `pos`.
+
+    And the end of it; nothing for an item of another kind.
+    """
+    major = data[pos] >> 5
+    inside: dict[object, int] = {}
+    if major not in {_ARRAY, _MAP}:
+        return inside, pos
+    count, pos = _head(data, pos)
+    for index in range(count):
+        step: object = index
+        if major == _MAP:
+            step, pos = _item(data, pos, 0)
+        if major == _ARRAY or isinstance(step, str):
+            inside[step] = pos
+        _, pos = _item(data, pos, 0)
+    return inside, pos

@@ -85,7 +85,7 @@ def parse(data: bytes | memoryview, *, depth: int = DEPTH, float_text: bool = Fa
         parse_constant=_constant,
         parse_float=Real if float_text else _finite,
         # The scanner reads -0 as the integer 0; a call per number is only paid where it may occur.
-        parse_int=(_integer_text if float_text else _integer) if b"-0" in raw else None,
+        parse_int=(_integer_text if float_text else _integer) if _has_minus_zero(raw) else None,
     )
     del raw
     with paused():
@@ -184,6 +184,24 @@ def _finite(text: str) -> float:
     if math.isinf(value):
         raise _Refused("number")
     return value
+
+
+def _has_minus_zero(raw: bytes) -> bool:
+    """Tell whether the integer -0 may occur; the exponent of 1e-06, say, is none.
+
+    A text with many other places of that kind is not searched to its end.
+    """
+    at = raw.find(b"-0")
+    for _ in range(64):
+        if at < 0:
+            return False
+        if raw[at - 1 : at] not in {b"e", b"E"} and raw[at + 2 : at + 3] not in _NUMBER_GOES_ON:
+            return True
+        at = raw.find(b"-0", at + 2)
+    return at >= 0
+
+
+_NUMBER_GOES_ON: Final = frozenset(bytes([each]) for each in b"0123456789.eE")
 
 
 def _integer(text: str) -> int | float:
