@@ -1,4 +1,4 @@
-"""The library's answer to every file of the corpus, and the links between rule, function and file."""
+"""The library's answer to every file of the corpus; the links of rule, function and file."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_a_file_written_tensor_by_tensor_in_any_order_is_the_same(name, tmp_path
         tensorark.open(MADE / name) as file,
         tensorark.Writer(target, attributes=file.catalog.attributes) as writer,
     ):
-        for tensor in reversed(sorted(file)):
+        for tensor in sorted(file, reverse=True):
             view = file[tensor]
             writer.add(tensor, view.numpy(), attributes=view.tensor.attributes)
     assert target.read_bytes() == (MADE / name).read_bytes()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import threading
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -40,7 +41,7 @@ def test_a_shard_set_keeps_to_its_cap_and_opens_as_one_model(source, tmp_path):
     done = tensorark.convert(path, tmp_path / "m.safetensors", max_shard_size=6000)
     shards = [each for each in done.files if not each.endswith(".json")]
     assert len(shards) > 2
-    assert all(os.path.getsize(each) <= 6000 for each in shards)
+    assert all(Path(each).stat().st_size <= 6000 for each in shards)
     with tensorark.open(tmp_path / "m.safetensors.index.json") as file, tensorark.open(path) as a:
         assert set(file) == set(arrays)
         assert tensorark.diff(a, file).is_equal
@@ -50,16 +51,31 @@ def test_a_shard_set_keeps_to_its_cap_and_opens_as_one_model(source, tmp_path):
     assert (tmp_path / "m.zt").read_bytes() == (tmp_path / "single.zt").read_bytes()
 
 
+def test_a_shard_that_is_whole_keeps_neither_thread_nor_buffers(tmp_path):
+    ark.save_file({f"t{at}": np.full(2 << 20, at, "u1") for at in range(12)}, tmp_path / "in.zt")
+    before, seen = threading.active_count(), []
+
+    def progress(_done):
+        seen.append(threading.active_count())
+
+    target = tmp_path / "m.safetensors"
+    done = tensorark.convert(
+        tmp_path / "in.zt", target, max_shard_size=(2 << 20) + 4096, progress=progress
+    )
+    assert len(done.files) == 13
+    assert max(seen) <= before + 2
+
+
 @pytest.mark.parametrize("gone", ["first", "last"])
 def test_a_missing_shard_is_named_with_its_tensors(source, tmp_path, gone):
     done = tensorark.convert(source[0], tmp_path / "m.safetensors", max_shard_size=6000)
     shards = [each for each in done.files if not each.endswith(".json")]
     lost = shards[0 if gone == "first" else -1]
-    os.remove(lost)
+    Path(lost).unlink()
     with pytest.raises(tensorark.ReadFailed) as caught:
         tensorark.open(tmp_path / "m.safetensors.index.json")
     assert caught.value.code == "missing-shard"
-    assert os.path.basename(lost) in str(caught.value)
+    assert Path(lost).name in str(caught.value)
     assert "layers." in str(caught.value)
 
 
@@ -93,9 +109,10 @@ def test_what_safetensors_cannot_hold_is_refused_by_name_and_leaves_no_file(tmp_
     ark.save_file(arrays, path)
     with pytest.raises(tensorark.Unsupported) as caught:
         tensorark.convert(path, tmp_path / "m.safetensors")
-    assert '"complex"' in str(caught.value) and '"odd"' in str(caught.value)
+    assert '"complex"' in str(caught.value)
+    assert '"odd"' in str(caught.value)
     assert '"plain"' not in str(caught.value)
-    assert os.listdir(tmp_path) == ["m.zt"]
+    assert [each.name for each in tmp_path.iterdir()] == ["m.zt"]
 
 
 def test_a_damaged_source_is_not_passed_on(source, tmp_path):

@@ -205,6 +205,22 @@ def test_verifying_names_every_damaged_frame(path, io, tmp_path):
         assert not file["zeros"][:2].any()  # 16 KiB of the first two frames
 
 
+def test_verifying_says_what_is_too_large_to_be_judged_and_judges_the_rest(path, io):
+    with tensorark.open(path, io=io, limits=Limits(decoded=400_000)) as file:
+        large = [
+            name
+            for name in file
+            if any(each.nbytes > 400_000 for each in file[name].parts.values())
+        ]
+        found = verify(file)
+    assert large
+    assert [(each.code, each.where[1]) for each in found.refused] == [
+        ("decoded-size", name) for name in large
+    ]
+    assert found.ok
+    assert found.checked == found.parts - len(large)
+
+
 def test_more_than_the_limit_is_not_decoded(path, io):
     with tensorark.open(path, io=io, limits=Limits(decoded=400_000)) as file:
         part = file["bf16"].parts["data"]

@@ -23,6 +23,7 @@ from tensorark import api
 from tensorark.conversion import convert
 from tensorark.diagnosis import diagnose
 from tensorark.errors import InvalidInput, Rejected, Unsupported
+from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
 from tensorark.mending import config_of, explain, is_tensorbit, join, matching, mend, part
 from tensorark.verification import verify
 
@@ -145,6 +146,18 @@ def test_flat_projections_get_the_shape_that_their_names_tell(tmp_path):
             "layers.0.mlp.down_proj.weight": (8, 2),
             "layers.0.input_layernorm.weight": (16,),
         }
+
+
+def test_the_hidden_size_is_guessed_from_square_projections():
+    assert hidden_size([("a.q_proj.weight", 1024**2), ("a.o_proj.weight", 512**2)]) == 1024
+    assert hidden_size([("a.k_proj.weight", 1024**2), ("a.v_proj.weight", 512**2)]) == 512
+    assert hidden_size([("a.q_proj.weight", 511**2), ("a.up_proj.weight", 1024**2)]) == 0
+    assert hidden_size([("a.q_proj.weight", 1024 * 512)]) == 0
+    assert guessed_shape("embed_tokens.weight", 4096, 512) == (8, 512)
+    assert guessed_shape("mlp.down_proj.weight", 4096, 512) == (512, 8)
+    assert guessed_shape("input_layernorm.weight", 512, 512) is None
+    assert guessed_shape("mlp.up_proj.weight", 1000, 512) is None
+    assert guessed_shape("mlp.up_proj.weight", 1024, 0) is None
 
 
 def test_masks_are_spelt_dropped_or_applied_when_asked(tmp_path):

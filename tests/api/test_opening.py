@@ -31,7 +31,8 @@ def test_a_file_is_a_mapping_of_views(model):
     with tensorark.open(path) as file:
         assert list(file) == sorted(tensors, key=lambda name: (len(name), name))
         assert len(file) == 20
-        assert "t3" in file and "nothing" not in file
+        assert "t3" in file
+        assert "nothing" not in file
         assert file.get("nothing") is None
         assert file.attributes == {"epoch": 3}
         view = file["t3"]

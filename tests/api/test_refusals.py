@@ -243,6 +243,18 @@ def test_a_pickled_file_finds_its_store_from_any_folder(tmp_path, monkeypatch):
         assert again._options[3] == str(tmp_path / "store")
 
 
+@pytest.mark.parametrize(("name", "offset"), [("a", 131072), ("m", 65536), ("z", 65536)])
+def test_a_part_without_bytes_has_one_canonical_place(tmp_path, name, offset):
+    """The next free place in the order of names; else one model would have many canonical files."""
+    path = tmp_path / "m.zt"
+    ark.save_file({"b": ONE, "n": np.ones(1), name: np.zeros(0)}, path)
+    assert tensorark.validate(path, canonical=True) == []
+    edited(path, lambda root: root["objects"][name]["parts"]["data"].update(blob=[offset, 0]))
+    assert tensorark.validate(path) == []
+    found = tensorark.validate(path, canonical=True)
+    assert [each.rule for each in found] == ["zt.canonical-placement"]
+
+
 def test_a_digest_is_that_of_its_algorithm_or_none(tmp_path):
     path = tmp_path / "m.zt"
     ark.save_file({"t": ONE}, path)

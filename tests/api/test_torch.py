@@ -1,4 +1,4 @@
-"""torch tensors in and out: every type, shared memory, views, and the public library's interface."""
+"""torch tensors in and out: every type, shared memory, views, the public library's interface."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -15,7 +14,7 @@ from tensorark import Writer
 
 
 def names_in(folder):
-    return sorted(os.listdir(folder))
+    return sorted(each.name for each in folder.iterdir())
 
 
 def test_nothing_appears_when_the_block_fails(tmp_path):

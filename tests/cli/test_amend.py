@@ -127,6 +127,9 @@ def test_overlay_and_diff_emit_make_the_model_they_show(tark, zt, other, st, tmp
     assert "4 tensors, of which 2 stored (16 B)" in ran.out
     assert "1 removed" in ran.out
     assert tark("overlay", st, other, tmp_path / "x.zt").code == 4
+    assert tark("overlay", zt, other, "-o", tmp_path / "x.zt").code == 0
+    assert tark("overlay", zt, other).code == 2
+    assert tark("overlay", zt, other, tmp_path / "y.zt", "-o", tmp_path / "y.zt").code == 2
 
     ran = tark("diff", zt, tmp_path / "o.zt", "--emit", tmp_path / "d.zt", "--json")
     assert ran.code == 1

@@ -60,10 +60,81 @@ def test_verify_says_which_rungs_it_climbed(tark, zt):
         f"{zt}: verified",
         "  structure: bounds and every rule that needs no payload hold",
         "  manifest: its hash matches",
+        "  transport: not climbed: no part is encoded",
         "  content: 4 of 4 parts match their digest (80 B)",
         "  artifact: not climbed: compare `tark id --file` with a digest you trust",
         "  model: not climbed: compare `tark id` with a digest you trust",
     ]
+
+
+def test_verify_counts_the_parts_that_frame_checksums_protect(tark, tmp_path):
+    path = tmp_path / "z.zt"
+    with tensorark.Writer(path, encoding="zstd") as writer:
+        writer.add("a", np.arange(5000))
+        writer.add("b", np.arange(9), encoding="raw")
+        writer.add("c", np.zeros(5000))
+    assert "  transport: 2 of 2 encoded parts protected by frame checksums\n" in (
+        tark("verify", path).out
+    )
+    assert json.loads(tark("verify", path, "--json").out)["models"][0]["protected"] == 2
+
+
+def test_verify_proves_nothing_about_a_data_shard(tark, tmp_path, zt):
+    tensorark.split(zt, tmp_path / "s.zt", by="layer")
+    ran = tark("verify", tmp_path / "s-00001-of-00004.zt")
+    assert ran.code == 4
+    assert ran.out.splitlines()[0].endswith(": nothing checked")
+    assert "  manifest: not climbed: a data shard has no manifest" in ran.out.splitlines()
+
+
+UNPROTECTED = Path(__file__).parents[2] / "conformance/zt/reject/zstd-checksum-flag.zt"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", UNPROTECTED),
+        ("stat", UNPROTECTED),
+        ("cat", UNPROTECTED, "t", "--as", "text"),
+        ("show", UNPROTECTED, "t", "--decode"),
+        ("diff", UNPROTECTED, UNPROTECTED),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_public_readers_accept_is_read_only_when_asked_for(tark, words):
+    """The frames of this file carry no checksum, which the public library does not mind."""
+    ran = tark(*words)
+    assert ran.code in {1, 3}
+    assert "zt.zstd-checksum-flag" in ran.out + ran.err
+    assert tark(*words, "--lenient").code == 0
+
+
+def test_a_lenient_conversion_writes_a_file_that_is_read_strictly(tark, tmp_path):
+    target = tmp_path / "out.zt"
+    assert tark("convert", UNPROTECTED, target).code == 3
+    assert not target.exists()
+    assert tark("convert", UNPROTECTED, target, "--lenient").code == 0
+    assert tark("diff", UNPROTECTED, target, "--lenient").code == 0
+    assert tark("verify", target).code == 0
+    assert "none of 1 encoded part holds" in tark("verify", UNPROTECTED, "--lenient").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("ls",), ("show",), ("show", "t"), ("cat", "t", "--as", "raw", "--part", "data")],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_broken_layout_is_let_pass_only_when_asked_for_and_named(tark, tmp_path, words):
+    verb, *rest = words
+    if verb == "cat":
+        rest += ["-o", tmp_path / "data"]
+    path = UNPROTECTED.with_name("quant-axis.zt")
+    assert tark(verb, path, *rest).code == 3
+    ran = tark(verb, path, *rest, "--structural")
+    assert ran.code == 0
+    assert ran.err.startswith("let pass: ")
+    assert "zt.quant-axis" in ran.err
+    assert tark("show", path, "t", "--decode", "--structural").code == 3
 
 
 def test_verify_names_the_damaged_tensor(tark, damaged):
@@ -74,6 +145,10 @@ def test_verify_names_the_damaged_tensor(tark, damaged):
     (model,) = json.loads(tark("verify", damaged, "--json").out)["models"]
     assert model["verdict"] == "damaged"
     assert [each["where"][1] for each in model["findings"]] == ["norm"]
+    with tensorark.open(damaged) as file:
+        (span,) = file["norm"].parts["data"].blob.spans
+    assert [each["offset"] for each in model["findings"]] == [span.offset]
+    assert f"(bytes {span.offset} to {span.offset + 8})" in ran.out
 
 
 def test_verify_claims_nothing_where_nothing_carries_a_digest(tark, st):

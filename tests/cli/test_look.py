@@ -171,6 +171,18 @@ def test_show_lists_the_files_of_a_set(tark, zt, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("how", ["missing", "another"])
+def test_show_says_which_tensors_a_missing_shard_holds(tark, zt, tmp_path, how):
+    assert tark("split", zt, tmp_path / "s.zt", "--by", "layer").code == 0
+    shard = tmp_path / "s-00002-of-00004.zt"
+    shard.write_bytes(b"") if how == "another" else shard.unlink()
+    assert "00002-of-00004  missing, with 1 tensor: layers.0.weight" in (
+        tark("show", tmp_path / "s.zt").out
+    )
+    files = json.loads(tark("show", tmp_path / "s.zt", "--json").out)["files"]
+    assert [each.get("tensors") for each in files] == [None, None, ["layers.0.weight"], None, None]
+
+
 def test_tree_folds_layers_that_look_alike(tark, zt):
     assert tark("tree", zt).out.splitlines() == [
         "layers.#.weight ×3 (0,2,10)  f32  2×3  24 B",

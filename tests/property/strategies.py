@@ -61,7 +61,7 @@ def arrays(draw):
     return array
 
 
-# Canonical files hold names in Normalization Form C only; others are refused, which is tested apart.
+# Canonical files hold names in Normalization Form C only; that others are refused is tested apart.
 letters = st.characters(codec="utf-8", exclude_characters="\0")
 names = (
     st.text(letters, min_size=1, max_size=20)

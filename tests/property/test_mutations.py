@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -78,16 +79,15 @@ def test_a_mutated_file_is_accepted_or_refused_by_our_errors(
     try:
         with tensorark.open(path) as file:
             for name in file:
-                try:
+                with suppress(tensorark.Error):
                     file[name].numpy()
-                except tensorark.Error as error:
-                    assert str(error)
             tensorark.verify(file)
+        refused = None
     except tensorark.Error as error:
-        assert str(error)
-        found = tensorark.validate(path)
-        assert found
-        assert found[0].rule == error.code
+        refused = error.code
+    assert [finding.rule for finding in tensorark.validate(path)][:1] == (
+        [] if refused is None else [refused]
+    )
 
 
 def opened(data: bytes):
@@ -102,7 +102,7 @@ def opened(data: bytes):
 
 @given(edits=edits)
 def test_the_short_way_to_plain_objects_changes_nothing_but_speed(image, edits):
-    """`recognise` and full decoding agree on every manifest: same tensors, same error, same place."""
+    """`recognise` and full decoding agree: same tensors, same error, same place."""
     data = bytearray(image.data)
     offset, length, *_ = FOOTER.unpack(data[-FOOTER_SIZE:])
     for place, value in edits:
@@ -124,5 +124,5 @@ def test_opening_takes_two_round_trips_and_reads_no_payload(image):
     source = Memory(image.data)
     drive(read(source.size, Reading()), source)
     assert source.round_trips == 2
-    offset, length, *_ = FOOTER.unpack(image.data[-FOOTER_SIZE:])
+    _, length, *_ = FOOTER.unpack(image.data[-FOOTER_SIZE:])
     assert source.bytes_read == len(MAGIC) + FOOTER_SIZE + length

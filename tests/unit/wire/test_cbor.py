@@ -141,6 +141,8 @@ REFUSED = [
     ("c249010000000000000000", "cbor-tag", 0),
     ("c349010000000000000000", "cbor-tag", 0),
     ("d9d9f700", "cbor-tag", 0),
+    ("d8", "cbor-tag", 0),
+    ("d800", "cbor-tag", 0),
     ("a16178c000", "cbor-tag", 3),
     # simple values
     ("f7", "cbor-simple", 0),

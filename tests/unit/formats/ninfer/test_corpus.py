@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import re
 
 import pytest
 
@@ -16,6 +18,8 @@ from tensorark.formats.ninfer import NINFER, architecture
 from tensorark.formats.ninfer.uses import USE_RULES
 from tensorark.model import Part
 from tensorark.verification import verify
+from tensorark.vocab.layouts.ninfer import NINFER as CARRIED
+from tests.unit.formats.ninfer.sets import shared
 
 INDEX = json.loads((corpus.HERE / "index.json").read_bytes())
 SETS = {each["path"]: each for each in INDEX["files"]}
@@ -108,7 +112,7 @@ def test_reads_what_was_put_in(path):
 
 
 def test_every_rule_has_a_file_and_every_rule_of_the_table_a_function():
-    known = (*NINFER.rules, *PAYLOAD_RULES, *USE_RULES, *architecture.RULES)
+    known = (*NINFER.rules, *CARRIED.rules, *PAYLOAD_RULES, *USE_RULES, *architecture.RULES)
     ours = {each.id: each for each in known}
     assert set(ours) == set(RULES)
     for known in RULES.values():
@@ -136,3 +140,41 @@ def test_every_message_names_rule_section_and_place():
         assert error.section == each["section"]
         assert error.offset is not None
         assert str(corpus.HERE / path) == error.path
+
+
+LINE = re.compile(r"[\d.]+ \| [^|]+ \| (?P<answer>[^|]+)")
+REASON = re.compile(r"(writer|out-of-scope): \S.*")
+
+
+def musts():
+    """Return the answers of the two blocks of musts.txt: sentences with the word, and without."""
+    text = (corpus.HERE / "musts.txt").read_text("utf-8")
+    blocks = []
+    for block in text.split("# Requirements without", 1):
+        lines = [line for line in block.splitlines() if re.match(r"\d", line)]
+        blocks.append([LINE.fullmatch(line)["answer"] for line in lines])
+    return blocks
+
+
+def test_every_line_of_the_musts_names_known_rules_or_gives_a_reason():
+    for answer in itertools.chain(*musts()):
+        assert REASON.fullmatch(answer) or set(answer.split()) <= set(RULES), answer
+
+
+def test_every_rule_answers_for_a_line_of_the_musts():
+    named = {word for answer in itertools.chain(*musts()) for word in answer.split()}
+    assert set(RULES) <= named
+
+
+def test_files_named_in_the_musts_exist():
+    text = (corpus.HERE / "musts.txt").read_text("utf-8")
+    named = re.findall(r"(?:accept|refuse|either|reject)/\S+\.ninfer", text)
+    assert named
+    assert all((corpus.HERE / name).exists() for name in named)
+
+
+if (FOLDER := shared()) is not None:
+
+    def test_the_musts_are_as_many_as_in_the_specification():
+        text = (FOLDER.parents[1] / "specs/ninfer-v3.txt").read_text("utf-8")
+        assert len(musts()[0]) == text.count("\u987b")
