@@ -63,6 +63,13 @@ def canonical_placement__blob() -> Image:
     return _slots({"t": _vector(at=SLOT + FLOOR)}, {SLOT + FLOOR: DATA})
 
 
+def canonical_placement__empty() -> Image:
+    """A part without bytes stands at the offset of a blob whose name sorts before its own."""
+    nothing = part(blob=[SLOT, 0], digest=xxh3(b""))
+    objects: Map = {"a": _vector(), "b": tensor(shape=[0], parts={"data": nothing})}
+    return _slots(objects)
+
+
 def canonical_placement__floor() -> Image:
     """The manifest of an empty model lies at offset 4096."""
     return image(_EMPTY, {})

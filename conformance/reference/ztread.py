@@ -635,6 +635,7 @@ def canonical(file: BinaryIO, frame: Frame, root: Map, objects: list[Tensor]) ->
         {(part.offset, part.length) for part in local} | {(frame.offset, frame.length)}
     )
     yield from placed(extents, frame)
+    yield from empty_placed(local)
     yield from padded(file, extents, frame)
 
 
@@ -696,6 +697,17 @@ def placed(extents: list[tuple[int, int]], frame: Frame) -> Iterator[Finding]:
         free = next_slot(offset + length)
     if frame.offset + frame.length != frame.data_end:
         yield "canonical-placement", "footer"
+
+
+def empty_placed(parts: list[Part]) -> Iterator[Finding]:
+    """Yield the first part without bytes where it does not stand at the next free slot."""
+    end = len(MAGIC)
+    for part in parts:
+        if not part.length:
+            if part.offset % SLOT == 0 and part.offset != next_slot(end):
+                yield "canonical-placement", part.where
+            return
+        end = max(end, part.offset + part.length)
 
 
 def padded(file: BinaryIO, extents: list[tuple[int, int]], frame: Frame) -> Iterator[Finding]:

@@ -233,8 +233,10 @@ class Writer:
         self._exits = ExitStack()
         self._tensors: list[Tensor] = []
         self._streaming = False
+        self._is_open = False
 
     def __enter__(self) -> Self:
+        self._is_open = True
         if self._append:
             begun = self._exits.enter_context(generation(self.path, align=self._given_align))
             self.generation = begun
@@ -250,6 +252,7 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_open = False
         if error is not None:
             self._exits.__exit__(kind, error, trace)
             return
@@ -423,6 +426,9 @@ class Writer:
         return wanted
 
     def _begin(self, compression: Compression | None = None) -> None:
+        if not self._is_open:
+            detail = "a writer takes tensors inside of its `with` block"
+            raise InvalidInput(detail, code="closed", path=self.path)
         if self._streaming:
             raise InvalidInput("another tensor is still being fed", code="stream")
         self._streaming = True

@@ -67,6 +67,17 @@ def test_names_that_no_reader_would_accept_are_refused(tmp_path, name):
     assert names_in(tmp_path) == []
 
 
+def test_a_writer_outside_of_its_block_is_refused(tmp_path):
+    writer = Writer(tmp_path / "m.zt")
+    with pytest.raises(tensorark.InvalidInput, match="inside of its `with` block"):
+        writer.add("a", np.arange(3))
+    with writer:
+        writer.add("a", np.arange(3))
+    with pytest.raises(tensorark.InvalidInput, match="inside of its `with` block"):
+        writer.add("b", np.arange(3))
+    assert names_in(tmp_path) == ["m.zt"]
+
+
 def test_a_name_given_twice_is_refused(tmp_path):
     with pytest.raises(tensorark.InvalidInput, match="twice"), Writer(tmp_path / "m.zt") as writer:
         writer.add("a", np.arange(3))
