@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 MAX_LEVEL: Final = 32
 """Deepest level of an item; the root is level 0 and every key, value and element one deeper."""
 
-_UINT, _NINT, _BYTES, _TEXT, _ARRAY, _MAP, _TAG = range(7)  # the major types
+_UINT, _NINT, _BYTES, _TEXT, _ARRAY, _MAP = range(6)  # the major types but tags and the rest
 _U64: Final = 1 << 64
 
 
@@ -84,8 +84,9 @@ def _item(
         return head, pos + 1
     if head >= 0xE0:
         return _simple(data, pos)
+    if 0xC0 <= head < 0xDC:
+        _tagged(pos)
     major = head >> 5
-    start = pos
     argument, pos = _head(data, pos)
     if major == _UINT:
         return argument, pos
@@ -100,8 +101,6 @@ def _item(
         if end > len(data):
             _truncated(pos, f"a byte string of {argument} bytes")
         return data[pos:end], end
-    if major == _TAG:
-        _tagged(start)
     return -1 - argument, pos
 
 

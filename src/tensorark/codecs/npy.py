@@ -1,0 +1,322 @@
+"""The encodings `npy.array/1` and `npy.deflate/1`: arrays as numpy stores them, in any order.
+
+Stored are the CRC-32 of an array file and the file, as it is or deflated; decoded are its elements,
+row-major and little-endian. Must never take more memory than was asked for before the stream proves
+that it has the bytes, and never evaluates a header.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from tensorark.codecs.encoding import Allocate, Decoder, Encoder, Encoding, Stored
+from tensorark.codecs.numbers import Array
+from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
+from tensorark.rules import Fault, Reading, Rule, rule
+from tensorark.wire.npyheader import PREAMBLE, Header, HeaderFault, length_of, parse_header
+
+_CRC: Final = 4
+_CHUNK: Final = 1 << 20
+_PLAIN: Final = re.compile(r"[<>|=](?:[biufc]|V)[0-9]{1,2}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What is wrong with the stored bytes of an array."""
+
+    where: Sequence[str | int]
+    detail: str
+    expected: object
+    found: object
+    offset: int
+
+
+@rule("npz.stream", section="npy", stage="content")
+def stream(bad: Stream) -> Iterator[Fault]:
+    """A deflated array is one deflate stream that decodes to exactly the size of the member."""
+    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
+
+
+@rule("npz.stored-crc", section="zip", stage="content")
+def stored_crc(bad: Stream) -> Iterator[Fault]:
+    """The CRC-32 of a deflated or reordered array is that of its bytes."""
+    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
+
+
+RULES: Final[tuple[Rule[Stream], ...]] = (stream, stored_crc)
+
+
+def open_part(
+    stored: Stored, nbytes: int, reading: Reading, allocate: Allocate, *, deflated: bool
+) -> Decoder:
+    """Open the array of one part, which decodes to `nbytes`.
+
+    Raises:
+        Rejected: when it does not begin as an array.
+    """
+    return _Part(stored, nbytes, reading, allocate, deflated=deflated)
+
+
+class _Part:
+    """One array: a `tensorark.codecs.encoding.Decoder`."""
+
+    __slots__ = (
+        "_allocate",
+        "_begin",
+        "_deflated",
+        "_header",
+        "_nbytes",
+        "_pieces",
+        "_reading",
+        "_stored",
+        "_window",
+        "is_checked",
+    )
+
+    def __init__(
+        self,
+        stored: Stored,
+        nbytes: int,
+        reading: Reading,
+        allocate: Allocate,
+        *,
+        deflated: bool,
+    ) -> None:
+        self._stored = stored
+        self._nbytes = nbytes
+        self._reading = reading
+        self._allocate = allocate
+        self._deflated = deflated
+        self._pieces: Iterator[memoryview] = iter(())
+        self._window = memoryview(b"")
+        self._begin = 0
+        self.is_checked = False
+        self._header = self._parsed()
+
+    def read(self, start: int, length: int) -> memoryview:
+        """Return decoded bytes [start, start + length); all of them as writable memory."""
+        if not 0 <= start <= start + length <= self._nbytes:
+            found = f"{start} to {start + length} of {self._nbytes}"
+            raise InvalidInput("the part has no such range", code="range", found=found)
+        limit = self._reading.limits.decoded
+        if length > limit:
+            raise LimitExceeded(
+                "the part decodes to more than this process may take",
+                code="decoded-size",
+                path=self._stored.path,
+                where=self._stored.where,
+                expected=f"at most {limit} bytes",
+                found=length,
+            )
+        if (start, length) != (0, self._nbytes):
+            return self._range(start, length)
+        target = self._allocate(length)
+        done = 0
+        for piece in self.pieces():
+            target[done : done + len(piece)] = piece
+            done += len(piece)
+        return target
+
+    def pieces(self) -> Iterator[memoryview]:
+        """Yield all decoded bytes in order; the CRC is compared at the end."""
+        transposed, swapped = self._changes()
+        if not transposed and not swapped:
+            yield from self._data()
+        elif not transposed:
+            yield from self._swapped()
+        else:
+            yield from self._transposed()
+        self.is_checked = True
+
+    def _range(self, start: int, length: int) -> memoryview:
+        """Read a range; those that ascend cost one pass together."""
+        if start < self._begin or not self._window:
+            self._pieces, self._window, self._begin = self.pieces(), memoryview(b""), 0
+        while self._begin + len(self._window) < start + length:
+            held = self._window[max(start - self._begin, 0) :]
+            self._begin += len(self._window) - len(held)
+            piece = next(self._pieces)
+            self._window = memoryview(b"".join((held, piece))) if held else piece
+        return self._window[start - self._begin :][:length].toreadonly()
+
+    def _element(self) -> np.dtype[Any] | None:
+        """Return the dtype of the elements as they are stored, None where they are just bytes."""
+        descr = self._header.descr
+        if not isinstance(descr, str) or not _PLAIN.fullmatch(descr):
+            return None
+        try:
+            element = np.dtype(descr.replace("f1", "V1"))  # a float of one byte is ml_dtypes' own
+        except TypeError:
+            return None
+        size = element.itemsize
+        for extent in self._header.shape:
+            size *= extent
+        return element if size == self._nbytes else None
+
+    def _changes(self) -> tuple[bool, bool]:
+        element = self._element()
+        if element is None:
+            return False, False
+        extents = [n for n in self._header.shape if n != 1]
+        return self._header.fortran_order and len(extents) > 1, element.str.startswith(">")
+
+    def _swapped(self) -> Iterator[memoryview]:
+        element = self._element()
+        assert element is not None  # noqa: S101 - `_changes` has asked
+        little = element.newbyteorder("<")
+        held = memoryview(b"")
+        for piece in self._data():
+            data = memoryview(b"".join((held, piece))) if held else piece
+            whole = len(data) - len(data) % element.itemsize
+            held = data[whole:]
+            if whole:
+                yield _octets(np.frombuffer(data[:whole], element).astype(little))
+
+    def _transposed(self) -> Iterator[memoryview]:
+        """Yield blocks of rows; the array lies in memory as a whole unless it is mapped."""
+        element = self._element()
+        assert element is not None  # noqa: S101 - `_changes` has asked
+        if self._deflated:
+            target = self._allocate(self._nbytes)
+            done = 0
+            for piece in self._data():
+                target[done : done + len(piece)] = piece
+                done += len(piece)
+        else:
+            for _ in self._data():  # its CRC
+                pass
+            target = self._stored.read(_CRC + self._header.length, self._nbytes)
+        if not self._nbytes:
+            return
+        try:
+            values = np.frombuffer(target, element).reshape(self._header.shape[::-1]).T
+        except ValueError as error:  # the size was checked
+            raise Unsupported(
+                "numpy holds no array of this shape",
+                code="numpy-shape",
+                where=self._stored.where,
+                found=self._header.shape,
+            ) from error
+        yield from map(_octets, _rows(values))
+
+    def _data(self) -> Iterator[memoryview]:
+        """Yield what follows the header, as it is stored, and judge the CRC of the whole."""
+        crc, skip, size = 0, self._header.length, self._header.length + self._nbytes
+        done = 0
+        for piece in self._inflated(size) if self._deflated else self._raw():
+            crc = zlib.crc32(piece, crc)
+            done += len(piece)
+            if done > size:
+                self._fail(stream, "the array is longer than its member", size, f"{done} or more")
+            rest = piece[skip:]
+            skip = max(0, skip - len(piece))
+            if rest:
+                yield rest
+        if done != size:
+            self._fail(stream, "the array ends too early", size, done)
+        wanted = int.from_bytes(self._stored.read(0, _CRC), "little")
+        if crc != wanted:
+            self._fail(
+                stored_crc, "the bytes do not match their CRC", f"{wanted:08x}", f"{crc:08x}"
+            )
+
+    def _raw(self) -> Iterator[memoryview]:
+        for start in range(_CRC, self._stored.nbytes, _CHUNK):
+            yield self._stored.read(start, min(_CHUNK, self._stored.nbytes - start))
+
+    def _inflated(self, size: int) -> Iterator[memoryview]:
+        engine = zlib.decompressobj(-15)
+        done = 0
+        for data in self._raw():
+            rest: bytes | memoryview = data
+            while rest and not engine.eof:
+                try:
+                    # One byte more than there may be shows a stream that is too long.
+                    piece = engine.decompress(rest, min(_CHUNK, size - done + 1))
+                except zlib.error as error:
+                    self._fail(stream, "the deflate stream is damaged", "a stream", str(error)[:80])
+                done += len(piece)
+                rest = engine.unconsumed_tail
+                if piece:
+                    yield memoryview(piece)
+            if rest or engine.unused_data:
+                self._fail(stream, "bytes follow the deflate stream", "its end", "more")
+        if not engine.eof:
+            self._fail(
+                stream, "the deflate stream does not end", "its end", "the end of the member"
+            )
+
+    def _parsed(self) -> Header:
+        """Read the header of the array, once more: a part is judged by whoever opens it."""
+        try:
+            head = self._first(PREAMBLE)
+            return parse_header(self._first(length_of(head)))
+        except HeaderFault as bad:
+            self._fail(stream, bad.detail, bad.expected, bad.found)
+
+    def _first(self, length: int) -> bytes:
+        found = b""
+        pieces = self._inflated_start(length) if self._deflated else self._raw()
+        for piece in pieces:
+            found += piece[: length - len(found)]
+            if len(found) >= length:
+                break
+        return found
+
+    def _inflated_start(self, length: int) -> Iterator[memoryview]:
+        engine = zlib.decompressobj(-15)
+        for start in range(_CRC, self._stored.nbytes, 4096):
+            data = self._stored.read(start, min(4096, self._stored.nbytes - start))
+            try:
+                yield memoryview(engine.decompress(data, length))
+            except zlib.error as error:
+                self._fail(stream, "the deflate stream is damaged", "a stream", str(error)[:80])
+
+    def _fail(self, broken: Rule[Stream], detail: str, expected: object, found: object) -> NoReturn:
+        bad = Stream(self._stored.where, detail, expected, found, self._stored.offset)
+        self._stored.require(self._reading, (broken,), bad)
+        raise AssertionError("a rule that always finds a fault has found none")
+
+
+def _octets(values: Array) -> memoryview:
+    return values.reshape(-1).view(np.uint8).data
+
+
+def _rows(values: Array) -> Iterator[Array]:
+    """Yield row-major little-endian copies of blocks of about a megabyte."""
+    little = values.dtype.newbyteorder("<") if values.dtype.kind != "V" else values.dtype
+    if values.nbytes <= _CHUNK or values.ndim == 0:
+        yield values.astype(little, order="C")
+        return
+    count = max(1, _CHUNK * len(values) // values.nbytes)
+    for start in range(0, len(values), count):
+        block = values[start : start + count]
+        if count == 1:
+            yield from _rows(block[0])
+        else:
+            yield block.astype(little, order="C")
+
+
+def _no_encoder(_level: int, _frame_size: int) -> Encoder:
+    raise InvalidInput("this encoding is only read", code="encoding")
+
+
+ARRAY: Final = Encoding(
+    id="npy.array/1",
+    name="npy",
+    open=partial(open_part, deflated=False),
+    encode=_no_encoder,
+)
+DEFLATE: Final = Encoding(
+    id="npy.deflate/1",
+    name="npy-deflate",
+    open=partial(open_part, deflated=True),
+    encode=_no_encoder,
+)

@@ -1,0 +1,291 @@
+"""Opens an archive of arrays: the directory, then local headers and array headers together.
+
+Two round trips for most files. Names of members are labels, never paths; those that end in `.npy`
+are tensors, others are only listed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from tensorark.errors import LimitExceeded
+from tensorark.formats.format import SizeOf
+from tensorark.formats.npz import marker, rules
+from tensorark.formats.npz.dtypes import VOIDS, Dtype, dtype_of
+from tensorark.formats.npz.rules import Described, Listed, Member
+from tensorark.model import Blob, Catalog, Encoded, Part, Raw, Span, Tensor
+from tensorark.rules import Reading
+from tensorark.steps import Steps
+from tensorark.wire.gcpause import paused
+from tensorark.wire.npyheader import PREAMBLE, HeaderFault, length_of, parse_header
+from tensorark.wire.zipdir import (
+    END_MAGIC,
+    LOCAL,
+    LOCAL_MAGIC,
+    STORED,
+    TAIL,
+    End,
+    Entry,
+    ZipFault,
+    parse_end,
+    parse_entries,
+    parse_local,
+)
+
+NAME: Final = "npz"
+SUFFIX: Final = ".npy"
+ARRAY: Final = "npy.array/1"
+"""Encoding: a CRC-32, then the `.npy` array that it is of; decodes to row-major little-endian."""
+DEFLATE: Final = "npy.deflate/1"
+"""Encoding: the same with the array in a deflate stream."""
+
+_GUESS: Final = 256
+"""Bytes behind the name in which a local header ends and an array header fits, mostly."""
+_ROUNDS: Final = 3
+_SLACK: Final = 64 << 10
+_CRC_AT: Final = 16
+_CRC_SIZE: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What an archive says beside its tensors.
+
+    `others` are members that are no arrays. `checksums` are the CRC-32 of each array that lies
+    there as it is, and that of its header alone, from which to go on.
+    """
+
+    members: tuple[str, ...]
+    others: tuple[str, ...]
+    checksums: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
+    """Open one archive."""
+    size = size_of(None)
+    length = min(size, TAIL)
+    (tail,) = yield [Span(size - length, length)]
+    with _judged(reading):
+        end = parse_end(bytes(tail), size)
+    limit = reading.limits.index_file
+    if end.length > limit:
+        raise LimitExceeded("the directory is too large", expected=limit, found=end.length)
+    begin = size - length
+    if end.offset >= begin:
+        text = tail[end.offset - begin :][: end.length]
+    else:
+        (text,) = yield [Span(end.offset, end.length)]
+    with _judged(reading):
+        entries = parse_entries(text, end)
+    reading.require(rules.LISTED_RULES, Listed(entries, end))
+    members, heads = yield from _members(entries, end, reading)
+    arrays = yield from _arrays(members, heads, reading)
+    return (yield from _catalog(members, arrays))
+
+
+@contextmanager
+def _judged(reading: Reading) -> Iterator[None]:
+    """Turn what is no zip directory into the finding that it is."""
+    try:
+        yield
+    except ZipFault as bad:
+        reading.require((rules.directory,), bad)
+        raise
+
+
+def _members(
+    entries: Sequence[Entry], end: End, reading: Reading
+) -> Steps[tuple[list[Member], list[memoryview]]]:
+    """Read the local headers, and the first bytes behind them."""
+    spans = [
+        Span(each.offset, min(LOCAL.size + len(each.name) + _GUESS, end.offset - each.offset))
+        for each in entries
+    ]
+    found = (yield spans) if spans else []
+    members = []
+    for entry, data in zip(entries, found, strict=True):
+        with _judged(reading):
+            members.append(Member(entry, parse_local(data, entry.offset)))
+    reading.require(rules.MEMBER_RULES, members)
+    reading.require((rules.data_bounds,), (members, end))
+    heads = [
+        data[member.local.length :][: member.entry.compressed]
+        for member, data in zip(members, found, strict=True)
+    ]
+    return members, heads
+
+
+def _arrays(
+    members: Sequence[Member], heads: Sequence[memoryview], reading: Reading
+) -> Steps[dict[str, tuple[Described, int]]]:
+    """Read the headers of the arrays, and the CRC of each; further where they are longer."""
+    waiting = [
+        (member, head)
+        for member, head in zip(members, heads, strict=True)
+        if _is_array(member.entry)
+    ]
+    texts = dict.fromkeys((member.entry.label for member, _ in waiting), b"")
+    for _ in range(_ROUNDS):  # once for the length, once for the header
+        longer: list[Span] = []
+        left: list[Member] = []
+        for member, head in waiting:
+            wanted, text = _header(member, head, reading)
+            texts[member.entry.label] = text
+            # Incompressible blocks cost five bytes each; one that costs more is malformed.
+            slack = 0 if member.entry.method == STORED else _SLACK
+            most = min(wanted + slack, member.entry.compressed)
+            if len(text) < wanted and most > len(head):
+                longer.append(Span(member.start, most))
+                left.append(member)
+        if not longer:
+            break
+        waiting = list(zip(left, (yield longer), strict=True))
+    arrays = {}
+    with paused():
+        for member in members:
+            if _is_array(member.entry):
+                label = member.entry.label
+                described = _described(member, texts[label], reading)
+                crc = zlib.crc32(texts[label][: described.header.length])
+                arrays[label.removesuffix(SUFFIX)] = (described, crc)
+    reading.require((rules.data_size,), [each for each, _ in arrays.values()])
+    return arrays
+
+
+def _described(member: Member, text: bytes, reading: Reading) -> Described:
+    try:
+        header = parse_header(text)
+        if header.length > member.entry.size:
+            raise _too_long(member, header.length)
+    except HeaderFault as bad:
+        reading.require((rules.header,), (member, bad))
+        raise
+    return Described(member, header, dtype_of(header.descr))
+
+
+def _too_long(member: Member, length: int) -> HeaderFault:
+    detail = "the header is longer than its member"
+    return HeaderFault(detail, 8, member.entry.size, length)
+
+
+def _is_array(entry: Entry) -> bool:
+    return entry.label.endswith(SUFFIX)
+
+
+def _header(member: Member, head: memoryview, reading: Reading) -> tuple[int, bytes]:
+    """Return how long a header is, and as much of it as `head` gives."""
+    entry = member.entry
+    try:
+        text = bytes(head) if entry.method == STORED else _inflated(head, PREAMBLE)
+        if len(text) < min(PREAMBLE, entry.size) and len(head) < entry.compressed:
+            return PREAMBLE, text
+        wanted = length_of(text)
+        if entry.method != STORED:
+            text = _inflated(head, wanted)
+    except HeaderFault as bad:
+        reading.require((rules.header,), (member, bad))
+        raise
+    return wanted, text[:wanted]
+
+
+def _inflated(data: memoryview, most: int) -> bytes:
+    """Return the first bytes of a deflate stream, `most` of them at most."""
+    try:
+        return zlib.decompressobj(-15).decompress(data, max(1, most))  # 0 would mean no bound
+    except zlib.error as error:
+        detail = "the member is no deflate stream"
+        raise HeaderFault(detail, 0, "deflated data", str(error)[:80]) from None
+
+
+def _catalog(
+    members: Sequence[Member], arrays: Mapping[str, tuple[Described, int]]
+) -> Steps[Catalog]:
+    notes, is_ours = marker.Marker(), False
+    if marker.NAME in arrays:
+        text = yield from _marker(arrays[marker.NAME][0])
+        ours = None if text is None else marker.parse_marker(text)
+        notes, is_ours = ours or notes, ours is not None
+    tensors: dict[str, Tensor] = {}
+    checksums: dict[str, tuple[int, int]] = {}
+    for name, (each, header_crc) in arrays.items():
+        if is_ours and name == marker.NAME:
+            continue
+        tensors[name] = _tensor(name, each, notes.types.get(name))
+        if isinstance(tensors[name].parts["data"].blob, Raw):
+            checksums[name] = (each.member.entry.crc, header_crc)
+    native = Archive(
+        members=tuple(each.entry.label for each in members),
+        others=tuple(
+            each.entry.label
+            for each in members
+            if not _is_array(each.entry) and not each.entry.label.endswith("/")
+        ),
+        checksums=checksums,
+    )
+    return Catalog(NAME, tensors, attributes=notes.metadata, native=native)
+
+
+def _marker(array: Described) -> Steps[bytes | None]:
+    """Read the member with our name, if it is an array of bytes."""
+    entry = array.member.entry
+    plain = (array.dtype.dtype, array.dtype.type, len(array.header.shape)) == ("u8", None, 1)
+    if not plain or entry.size > marker.LONGEST:
+        return None
+    (data,) = yield [Span(array.member.start, entry.compressed)]
+    try:
+        text = bytes(data) if entry.method == STORED else _inflated(data, entry.size)
+    except HeaderFault:
+        return None
+    return text[array.header.length :]
+
+
+def _tensor(name: str, array: Described, note: str | None) -> Tensor:
+    header, dtype = array.header, array.dtype
+    named = _named(dtype, note)
+    part = Part(_blob(array), *named)
+    return Tensor(name, header.shape, "dense", {"data": part})
+
+
+def _named(dtype: Dtype, note: str | None) -> tuple[str, str | None]:
+    """Return the ids of an array; a note names what is a void to numpy, and nothing else."""
+    if dtype.is_void and note is not None:
+        for ids, width in VOIDS.items():
+            if note == (ids[1] or ids[0]) and width == dtype.width:
+                return ids
+    return dtype.dtype, dtype.type
+
+
+def _blob(array: Described) -> Blob:
+    """Say where the bytes are: as they are where they need no change."""
+    member, header = array.member, array.header
+    known = array.dtype.width is not None
+    # Order is a matter of two dimensions that both have something to order.
+    ordered = header.fortran_order and sum(n != 1 for n in header.shape) > 1
+    entry = member.entry
+    if entry.method == STORED and not (known and (ordered or array.dtype.is_swapped)):
+        return Raw((Span(member.start + header.length, array.nbytes),))
+    spans = (
+        Span(entry.place + _CRC_AT, _CRC_SIZE),
+        Span(member.start, entry.compressed),
+    )
+    return Encoded(spans, ARRAY if entry.method == STORED else DEFLATE, array.nbytes)
+
+
+def crc(catalog: Catalog, name: str) -> tuple[int, int] | None:
+    """Return the CRC of an array that lies there as it is, and of its header; None of another."""
+    native = catalog.native
+    return native.checksums.get(name) if isinstance(native, Archive) else None
+
+
+def sniff(head: bytes, _tail: bytes, size: int) -> bool:
+    """Whether the file is a zip archive without members, or whose first one is an array."""
+    if head.startswith(END_MAGIC):
+        return size >= len(END_MAGIC) + 18
+    if not head.startswith(LOCAL_MAGIC) or len(head) < LOCAL.size:
+        return False
+    named = int.from_bytes(head[26:28], "little")
+    return head[LOCAL.size : LOCAL.size + named].endswith(b".npy")
