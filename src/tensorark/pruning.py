@@ -86,8 +86,7 @@ class Pruned:
         """Take account of some weights, before and after."""
         import numpy as np
 
-        # The sums of squares of f16 fit an f32; what is wider could overflow it.
-        wide = np.float32 if before.dtype == np.float16 else np.float64
+        wide = np.float32 if before.dtype.itemsize <= 2 else np.float64
         for start in range(0, before.size, _NOTED):
             was = before[start : start + _NOTED].astype(wide)
             # A weight stays as it is or becomes +0, whose bits are zeros.
@@ -96,10 +95,21 @@ class Pruned:
             zeros = was.size - int(np.count_nonzero(was))
             self.zeros_before += zeros
             self.zeros += zeros + int(np.count_nonzero(gone))
-            with np.errstate(invalid="ignore", over="ignore"):
-                self._total += float(np.dot(was, was))
-                self._removed += float(np.dot(gone, gone))
+            self._total += _square(was)
+            self._removed += _square(gone)
             self.largest = max(self.largest, float(np.abs(gone, out=gone).max(initial=0.0)))
+
+
+def _square(values: Array) -> float:
+    """Return the sum of squares, in doubles only where floats overflow: that is much slower."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = float(np.dot(values, values))
+        if np.isfinite(total):
+            return total
+        wide = values.astype(np.float64)
+        return float(np.dot(wide, wide))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
