@@ -31,17 +31,19 @@ from tensorark.io.memory import allocate, installed
 from tensorark.io.shards import Shards
 from tensorark.io.sibling import descendant, sibling
 from tensorark.limits import DEFAULT, Limits
-from tensorark.model import Catalog, Encoded, Part, Raw, Span, Tensor, cut
+from tensorark.model import Catalog, Encoded, Part, Span, Tensor, cut
 from tensorark.rules import Finding, Reading
 from tensorark.steps import drive
 from tensorark.view import Ranges, TensorView
 
 if TYPE_CHECKING:
     from tensorark.codecs.encoding import Decoder, Stored
+    from tensorark.formats.npz.rules import Running
     from tensorark.parameters import ParameterViews
 
 PathLike = str | os.PathLike[str]
 
+_NAMED: Final = 2  # steps of a place in a catalog that names a tensor
 CHUNK: Final = 8 << 20
 """Bytes that are read at a time when payload is only passed on."""
 
@@ -248,8 +250,8 @@ class File(Mapping[str, TensorView]):
     def chunks(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
         """Yield the decoded bytes of a part in pieces of at most `CHUNK` bytes.
 
-        A sha256 digest is compared at the end, so that a damaged file is not passed on; writers
-        compute that of xxh3 anyway.
+        A sha256 digest or a CRC is compared at the end, so that a damaged file is not passed on;
+        writers compute the digest of xxh3 anyway.
 
         Raises:
             ReadFailed: when the bytes cannot be had.
@@ -257,7 +259,11 @@ class File(Mapping[str, TensorView]):
             Unsupported: when the part is stored under an unknown encoding.
         """
         if part.digest is None or not part.digest.startswith("sha256:"):
-            yield from self._undigested(part, where)
+            yield from (
+                self._undigested(part, where)
+                if self.format.crc is None
+                else self._summed(part, where)
+            )
             return
         state = hashlib.sha256()
         for piece in self._undigested(part, where):
@@ -275,11 +281,34 @@ class File(Mapping[str, TensorView]):
                 found=computed,
             )
 
+    def _summed(self, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
+        """Yield the bytes of a part, and compare the CRC that its format keeps, if it does."""
+        running = self.crc_of(part, where)
+        for piece in self._undigested(part, where):
+            running = running and running.after(piece)
+            yield piece
+        if running is not None:
+            running.require(Reading(), self.path)
+
+    def crc_of(self, part: Part, where: tuple[str | int, ...]) -> Running | None:
+        """Return the CRC of a raw part, to be continued over its bytes; None where there is none.
+
+        Encoded parts are judged by whoever decodes them.
+        """
+        if self.format.crc is None or len(where) < _NAMED or isinstance(part.blob, Encoded):
+            return None
+        from tensorark.formats.npz.rules import Running
+
+        name = str(where[1])
+        known = self.format.crc(self.catalog, name)
+        return None if known is None else Running(name, *known)
+
     def _undigested(self, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
         if isinstance(part.blob, Encoded):
             for content in self.decoder(part, where).pieces():
                 for start in range(0, len(content), CHUNK):
                     yield content[start : start + CHUNK]
+            self._source.evict(part.blob.spans)
             return
         for span in part.blob.spans:
             for start in range(0, span.length, CHUNK):
@@ -302,8 +331,7 @@ class File(Mapping[str, TensorView]):
     def evict(self, tensor: Tensor) -> None:
         """Take the mapped pages of a tensor out of this process's memory; views stay valid."""
         for part in tensor.parts.values():
-            if isinstance(part.blob, Raw):
-                self._source.evict(part.blob.spans)
+            self._source.evict(part.blob.spans)
 
     def ranges(self, part: Part, where: tuple[str | int, ...] = ()) -> Ranges:
         """Return what reads decoded bytes [start, start + length) of a part.

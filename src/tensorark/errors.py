@@ -76,7 +76,7 @@ class Error(Exception):
         if self.offset is not None:
             facts.append(f"byte {self.offset}")
         if self.path is not None:
-            facts.append(f"in {self.path}")
+            facts.append(f"in {_cut(self.path)}")
         if self.expected is not None:
             text += f": expected {_cut(self.expected)}"
             if self.found is not None:
@@ -132,13 +132,16 @@ class ReadFailed(Error, OSError):
     exit_code = 5
 
 
+_LONGEST_STEP: Final = 120
+
+
 def place(where: Where) -> str:
     """Write a place inside a catalog as one readable path, such as ``objects["a.b"].parts``."""
     text = ""
     for step in where:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif step.isidentifier():
+        elif step.isidentifier() and len(step) <= _LONGEST_STEP:
             text += f".{step}" if text else step
         else:
             text += "[" + quoted(step) + "]"

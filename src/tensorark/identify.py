@@ -33,7 +33,7 @@ def identify(head: bytes, tail: bytes, size: int, name: str = "") -> Format:
         Unsupported: when it is a tensor file of a format that is not read.
     """
     for format_ in FORMATS:
-        if format_.sniff(head[:64], tail[-64:], size):
+        if format_.sniff(head[: format_.head], tail[-64:], size):
             return format_
     for stranger in _STRANGERS:
         if head and stranger.matches(head):
@@ -121,7 +121,6 @@ _STRANGERS: Final = (
     _Stranger("file.gguf", "a GGUF file", _starts(b"GGUF"), tensors=True),
     _Stranger("file.hdf5", "an HDF5 file", _starts(b"\x89HDF\r\n\x1a\n"), tensors=True),
     _Stranger("file.npy", "a numpy array file", _starts(b"\x93NUMPY"), tensors=True),
-    _Stranger("file.npz", "a numpy archive", _zip(b".npy"), tensors=True),
     _Stranger(
         "file.torch", "a torch checkpoint", _zip(b"data.pkl", b"/.format_version"), tensors=True
     ),

@@ -225,18 +225,23 @@ def part(
     target: PathLike,
     max_bytes: int,
     *,
+    format: str | None = None,  # noqa: A002 - the word users know
+    align: int | None = None,
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> list[Mended]:
     """Divide a model into containers of at most `max_bytes` bytes of blobs each, in order.
 
-    They are named ``<stem>-00001-of-00003.tbm`` and so on, and each is a model of its own.
+    They are named ``<stem>-00001-of-00003.tbm`` and so on, and each is a model of its own; with the
+    `format` ``tensorbit-directory`` they are directories, named the same without a suffix.
 
     Raises:
-        InvalidInput: when a tensor does not fit into one.
+        InvalidInput: when a tensor does not fit into one, or the format takes no `align`.
     """
     goal = Path(target)
-    kind = target_of(goal)
+    kind = target_of(goal, format)
+    if align is not None and "align" not in kind.options:
+        raise InvalidInput(f"{kind.name} takes no align", code="option", found=align)
     with api.open(source) as file:
         groups = _divided(file, max_bytes)
         done = []
@@ -248,7 +253,7 @@ def part(
                 for each in names
             }
             piece = Recast(file, Catalog("zt", chosen, _unordered(home.file), None), {})
-            options = Options(overwrite=overwrite, progress=progress)
+            options = Options(overwrite=overwrite, align=align, progress=progress)
             written = kind.write(piece, goal.with_name(name), options)
             done.append(
                 Mended(source=file.path, files=tuple(written), tensors=len(names), changes=())

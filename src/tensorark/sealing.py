@@ -437,7 +437,7 @@ def check_file(
         return SealCheck(findings=(_other_files(file, names),))
     usable, findings = _present(file, dict(zip(labels, sealed.files, strict=True)))
     known, structure = _matched(file, sealed)
-    findings += structure
+    findings += structure or _contradiction(file, sealed)
     rest = rests(file, tuple(usable))
     with workers(threads) as pool:
         jobs: list[Future[SealCheck]] = []
@@ -459,6 +459,22 @@ def check_file(
         nbytes=sum(each.nbytes for each in done),
         findings=tuple(sorted(found, key=lambda each: (str(each.where), each.offset or 0))),
     )
+
+
+def _contradiction(file: File, sealed: Seal) -> list[Finding]:
+    """Compare the content digests of a seal with those over the digests that it gives for parts."""
+    over_parts = _content(file, sealed.tensors, sealed.algorithms)
+    return [
+        _finding(
+            code="seal-content",
+            where=("content", algorithm),
+            detail="the seal contradicts itself: this is not the content digest over its parts",
+            expected=over_parts[algorithm],
+            found=sealed.content[algorithm],
+        )
+        for algorithm in sealed.algorithms
+        if over_parts[algorithm] != sealed.content[algorithm]
+    ]
 
 
 _Unit = tuple[str, SealedPart, range | None]

@@ -12,12 +12,16 @@ from typing import Final
 
 from tensorark.api import File
 from tensorark.carry import Carried
+from tensorark.errors import Unsupported
 from tensorark.io.sink import Sink
 from tensorark.model import Blob, Encoded, Part, Raw, Span, Tensor
 from tensorark.writer import CHUNK, Assembly, check_digest, revalidate
 
 Progress = Callable[[int], None]
 """Called with the number of stored bytes that have just passed."""
+
+_NUMPY: Final = "npy."
+"""How the ids begin that have no meaning outside of an archive of numpy."""
 
 UNKNOWN: Final = "xxh3:" + 16 * "0"
 """Stands for the digest of a raw part that has none, where only its length matters."""
@@ -28,10 +32,24 @@ def stored(file: File, part: Part, where: tuple[str | int, ...]) -> Iterator[mem
 
     Raises:
         ReadFailed: when they cannot be had.
+        Unsupported: when they mean something in the format of the file only.
     """
+    _require_meaning(part, where)
     for data in file.chunks(replace(part, blob=Raw(part.blob.spans), digest=None), where):
         for start in range(0, len(data), CHUNK):
             yield data[start : start + CHUNK]
+
+
+def _require_meaning(part: Part, where: tuple[str | int, ...]) -> None:
+    encoding = part.blob.encoding if isinstance(part.blob, Encoded) else ""
+    if encoding.startswith(_NUMPY) or (part.type or "").startswith(_NUMPY):
+        raise Unsupported(
+            "the array is stored as only npz stores it, so it is not copied as it is",
+            code="npz-only",
+            where=where,
+            found=encoding or part.type,
+            hint="convert the archive to a .zt first",
+        )
 
 
 def length_of(blob: Blob) -> int:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import xxhash
 
 from tensorark.api import File
-from tensorark.errors import InvalidInput, Rejected, Unsupported
+from tensorark.errors import InvalidInput, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
 from tensorark.model import Encoded, Part, Tensor
@@ -26,7 +26,11 @@ from tensorark.shards import ShardCheck, check_shards
 from tensorark.steps import drive
 from tensorark.vocab import TYPES
 from tensorark.vocab.layouts.ninfer import is_ninfer
+from tensorark.vocab.layouts.nm import ID as NM
 from tensorark.vocab.ninfer import PREFIX
+
+if TYPE_CHECKING:
+    from tensorark.formats.ninfer.directory import Directory
 
 Progress = Callable[[int], None]
 """Called with the number of bytes that were just done; may be called from several threads."""
@@ -39,21 +43,25 @@ class Verification:
     """What verifying found.
 
     `parts` were looked at, `checked` of them against a digest; `undigested` carry none; `refused`
-    could not be judged, each with the reason. `findings` are the faults; `nbytes` were read.
+    could not be judged, each with the reason: something is unknown, or decodes to more than is
+    allowed. `findings` are the faults; `nbytes` were read.
     `shards` are the files whose whole-file digest was checked, which only a deep verify does.
     `protected` are the encoded parts that hold under the checksums of their encoding, the transport
-    rung. `notes` are about what no rule forbids and is still worth telling (gaps, slack, negative
-    scales of a `.ninfer`).
+    rung. `judged` are the parts whose payload passed the content rules of a format that carries no
+    digests (`.ninfer`, masks of Tensorbit, CRCs of npz): not proof, but more than nothing. `notes`
+    are about what no rule forbids and is still worth telling (gaps, slack, negative scales of a
+    `.ninfer`).
     """
 
     parts: int
     checked: int
     undigested: int
     nbytes: int
-    refused: tuple[Unsupported, ...] = field(default=())
+    refused: tuple[Unsupported | LimitExceeded, ...] = field(default=())
     findings: tuple[Finding, ...] = field(default=())
     shards: int = 0
     protected: int = 0
+    judged: int = 0
     notes: tuple[Finding, ...] = field(default=())
 
     @property
@@ -75,10 +83,11 @@ class _Outcome:
     checked: int = 0
     undigested: int = 0
     nbytes: int = 0
-    refused: tuple[Unsupported, ...] = ()
+    refused: tuple[Unsupported | LimitExceeded, ...] = ()
     findings: tuple[Finding, ...] = ()
     protected: int = 0
     notes: tuple[Finding, ...] = ()
+    judged: int = 0
 
 
 def verify(
@@ -114,6 +123,7 @@ def verify(
         findings=shards.findings + tuple(found for each in outcomes for found in each.findings),
         shards=shards.checked,
         protected=sum(each.protected for each in outcomes),
+        judged=sum(each.judged for each in outcomes),
         notes=tuple(note for each in outcomes for note in each.notes),
     )
 
@@ -131,6 +141,7 @@ def _artifact(file: File) -> _Outcome:
 
     gathered: list[Finding] = []
     notes: list[Finding] = []
+    resources = _resources(file, directory, gathered)
     refused = tuple(judge_uses(file, directory, Reading(gathered=gathered)))
     with suppress(Rejected):  # gathered
         drive(judge_payload(directory, Reading(gathered=gathered)), file.source)
@@ -138,7 +149,32 @@ def _artifact(file: File) -> _Outcome:
         drive(survey(directory, Reading(gathered=notes)), file.source)
     except Rejected as error:
         _keep(gathered if error.code.startswith("ninfer.part-") else notes, error)
-    return _Outcome(refused=refused, findings=tuple(gathered), notes=tuple(notes))
+    return _Outcome(
+        parts=len(resources),
+        undigested=len(resources),
+        nbytes=sum(resources),
+        refused=refused,
+        findings=tuple(gathered),
+        notes=tuple(notes),
+        judged=len(resources),
+    )
+
+
+def _resources(file: File, directory: Directory, gathered: list[Finding]) -> list[int]:
+    """Read the resources, whatever continuations hold them, and return their sizes."""
+    from tensorark.formats.ninfer.directory import StoredResource
+
+    sizes = []
+    for stored in map(directory.stored, range(len(directory.ids))):
+        if not isinstance(stored, StoredResource):
+            continue
+        try:
+            sizes.append(
+                len(file.payload(Part(directory.blob(stored), "u8"), ("objects", stored.id)))
+            )
+        except Rejected as error:
+            _keep(gathered, error)
+    return sizes
 
 
 def _keep(gathered: list[Finding], error: Rejected) -> None:
@@ -177,7 +213,7 @@ def _outcomes(file: File, threads: int, progress: Progress) -> Iterator[_Outcome
 def _judge(file: File, tensor: Tensor) -> _Outcome:
     """Judge the parts of one tensor, then its layout."""
     gathered: list[Finding] = []
-    refused: list[Unsupported] = []
+    refused: list[Unsupported | LimitExceeded] = []
     reading = Reading(gathered=gathered)
     checked = nbytes = undigested = protected = 0
     contents: dict[str, memoryview] = {}
@@ -196,6 +232,7 @@ def _judge(file: File, tensor: Tensor) -> _Outcome:
                 protected += decoder.is_checked
             else:
                 data = contents[role] = file.payload(part, where)
+                protected += _judge_crc(file, part, data, reading, where)
             nbytes += part.nbytes
             undigested += part.digest is None
             try:
@@ -205,14 +242,14 @@ def _judge(file: File, tensor: Tensor) -> _Outcome:
             _judge_type(tensor, part, data, where, reading)
         except Rejected as error:
             _keep(gathered, error)
-        except Unsupported as error:
+        except (Unsupported, LimitExceeded) as error:
             refused.append(error)
     if tensor.layout != "dense" and not gathered and not refused:
         try:
             _judge_layout(tensor, contents, reading, Reading(gathered=notes))
         except Rejected:
             pass
-        except Unsupported as error:
+        except (Unsupported, LimitExceeded) as error:
             if checked < len(tensor.parts):  # digests tell of any content, understood or not
                 refused.append(error)
     return _Outcome(
@@ -224,7 +261,24 @@ def _judge(file: File, tensor: Tensor) -> _Outcome:
         tuple(gathered),
         protected,
         tuple(notes),
+        len(tensor.parts) if not gathered and not refused and _has_rules(file, tensor) else 0,
     )
+
+
+def _has_rules(file: File, tensor: Tensor) -> bool:
+    """Tell whether rules of its format judged the payload of a tensor: codes, masks, or a CRC."""
+    return file.format.judge is not None or file.format.crc is not None or tensor.layout == NM
+
+
+def _judge_crc(
+    file: File, part: Part, data: memoryview, reading: Reading, where: tuple[str | int, ...]
+) -> bool:
+    """Check the CRC that the format of the file keeps of a part; tell whether there is one."""
+    running = file.crc_of(part, where)
+    if running is None:
+        return False
+    running.after(data).require(reading)
+    return True
 
 
 def _judge_digest(
@@ -246,7 +300,8 @@ def _judge_digest(
             expected="one of " + " ".join(_HEX),
             found=algorithm,
         )
-    reading.require((digest,), Digested(where, stored, hexdigest(data, known)))
+    judged = Digested(where, stored, hexdigest(data, known), part.blob.spans)
+    reading.require((digest,), judged)
     return True
 
 

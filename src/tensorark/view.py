@@ -263,10 +263,10 @@ class TensorView:
         check(DENSE, self.tensor)
         part = self._main
         plain = isinstance(part.blob, Raw) and part.type not in {"bool", "f4_e2m1"}
-        mapped = self._file.is_mapped and plain
+        mapped = self._file.is_mapped and plain and len(part.blob.spans) == 1
         if mapped or not slicing.is_basic(index) or not self.size:
             return self.numpy()[index]
-        if len(part.blob.spans) != 1:
+        if not part.blob.spans:
             return self.numpy()[index]
         element = numbers.numpy_dtype(part.dtype, part.type)
         selection = slicing.select(self.shape, index)

@@ -833,6 +833,30 @@ def test_input_scales_of_fp8_are_left_out(tmp_path):
         assert bool(use.auxiliaries) == ("/mlp/" in use.parameter), use.parameter
 
 
+def test_fp8_with_scales_of_blocks_is_refused_by_name_with_the_reason(tmp_path):
+    tensors = quantised(tmp_path / "m")
+    name = "model.layers.3.self_attn.o_proj.weight"
+    del tensors[name + "_scale"]
+    tensors[name + "_scale_inv"] = np.ones((1, 1), np.float32)
+    synthetic.write_model(tmp_path / "m", tensors)
+    with pytest.raises(Unsupported, match="a scale for each block") as caught:
+        convert(tmp_path / "m")
+    assert (caught.value.code, caught.value.where) == ("checkpoint-type", ("objects", name))
+
+
+def test_searched_scales_are_a_method_of_a_recipe(tmp_path):
+    tensors = synthetic.write_checkpoint(tmp_path / "m")
+    wanted = tensors["model.layers.0.mlp.down_proj.weight"].astype(np.float64)
+    gaps = []
+    for method in ("grouped_absmax", "grouped_search"):
+        assign = {"parameters": "*/mlp/down", "format": "q4_g64_fp16", "method": method}
+        opened = check(convert(tmp_path / "m", parse_recipe({"assign": [assign]}, PRESETS, method)))
+        assert method in opened.directory.root["provenance"]["methods"]
+        found = opened.values("text/layers/0/mlp/down")
+        gaps.append(((found.reshape(wanted.shape) - wanted) ** 2).sum())
+    assert gaps[1] < gaps[0]
+
+
 # ----------------------------------------------------------------------------------------- and back
 
 

@@ -230,6 +230,26 @@ def test_models_are_joined_and_divided_without_changing_a_byte(tmp_path):
         join([], tmp_path / "x.tbm")
 
 
+def test_a_model_is_divided_into_directories_too(tmp_path):
+    source = written(tmp_path, usual())
+    done = part(source, tmp_path / "p", AFTER, format="tensorbit-directory")
+    homes = [each.files[0].rsplit("/", 2)[1] for each in done]
+    assert homes == ["p-00001-of-00002", "p-00002-of-00002"]
+    assert all((tmp_path / home / "manifest.json").is_file() for home in homes)
+    join([tmp_path / home for home in homes], tmp_path / "out.tbm")
+    assert (tmp_path / "out.tbm").read_bytes() == source.read_bytes()
+    with pytest.raises(InvalidInput):
+        part(source, tmp_path / "q", AFTER, format="tensorbit-directory", align=64)
+    assert not list(tmp_path.glob("q*"))
+
+
+def test_divided_containers_may_be_aligned(tmp_path):
+    source = written(tmp_path, usual())
+    for each in part(source, tmp_path / "p.tbm", AFTER, align=512):
+        with api.open(each.files[0]) as file:
+            assert all(blob.offset % 512 == 0 for blob in file.catalog.native.blobs)
+
+
 def test_files_of_other_formats_are_joined_too(tmp_path):
     from tensorark.numpy import save_file
 

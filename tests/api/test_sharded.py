@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,44 @@ def swap(a: Path, b: Path) -> None:
     a.rename(a.with_name("between"))
     b.rename(a)
     a.with_name("between").rename(b)
+
+
+def test_the_folder_is_not_listed_once_for_each_missing_shard(tmp_path, monkeypatch):
+    ark.save_file({f"l.{i:03}.w": np.array([i]) for i in range(150)}, tmp_path / "whole.zt")
+    split(tmp_path / "whole.zt", tmp_path / "m.zt", by="layer", align=4096)
+    for path in tmp_path.glob("m-*.zt"):
+        path.unlink()
+    time.sleep(0.15)  # a folder that has just changed is listed anew
+    listed, real = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or real(path))
+    with tensorark.open(tmp_path / "m.zt") as file:
+        assert len(file.missing()) == 150
+        assert 1 <= len(listed) < 20  # once a second at most
+        split(tmp_path / "whole.zt", tmp_path / "m.zt", by="layer", align=4096, overwrite=True)
+    with tensorark.open(tmp_path / "m.zt") as file:
+        assert file.missing() == {}
+
+
+def test_a_link_to_itself_is_no_shard(root):
+    shard = root.with_name(SHARDS[1])
+    shard.unlink()
+    shard.symlink_to(shard)
+    with tensorark.open(root) as file:
+        assert file.missing() == {"00002-of-00004": ("l.1.w",)}
+        with pytest.raises(tensorark.ReadFailed) as caught:
+            file["l.1.w"].numpy()
+    assert caught.value.code == "missing-shard"
+
+
+def test_a_shard_that_appears_is_found_at_once(root):
+    """Listing the folder seldom must not hide what changes in it."""
+    shard = root.with_name(SHARDS[1])
+    shard.rename(root.with_name("elsewhere"))
+    root.with_name("elsewhere").rename(root.parent.parent / "away")
+    with tensorark.open(root) as file:
+        assert list(file.missing()) == ["00002-of-00004"]
+        (root.parent.parent / "away").rename(root.with_name("under another name"))
+        assert file.missing() == {}
 
 
 def test_a_root_opens_and_lists_without_its_shards(root):

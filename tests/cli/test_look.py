@@ -183,6 +183,26 @@ def test_show_says_which_tensors_a_missing_shard_holds(tark, zt, tmp_path, how):
     assert [each.get("tensors") for each in files] == [None, None, ["layers.0.weight"], None, None]
 
 
+@pytest.mark.parametrize("frame_size", [1, 7, 4096])
+def test_stat_takes_compressed_tensors_apart_wherever_frames_end(
+    tark, tmp_path, frame_size, monkeypatch
+):
+    monkeypatch.setattr("tensorark.inspect.statistics.WHOLE", 0)  # nothing is read as a whole
+    arrays = {
+        "c": np.arange(40, dtype="c16") * 1j,
+        "d": np.linspace(-1, 2, 99),
+        "s": np.arange(-30, 70, dtype="i2"),
+    }
+    with tensorark.Writer(tmp_path / "z.zt", encoding="zstd", frame_size=frame_size) as writer:
+        for name, array in arrays.items():
+            writer.add(name, array)
+    rows = json.loads(tark("stat", tmp_path / "z.zt", "--json").out)["tensors"]
+    for row, array in zip(rows, (abs(arrays["c"]), arrays["d"], arrays["s"]), strict=True):
+        assert (row["min"], row["max"]) == (array.min(), array.max())
+        assert row["mean"] == pytest.approx(array.mean())
+        assert row["std"] == pytest.approx(array.std())
+
+
 def test_tree_folds_layers_that_look_alike(tark, zt):
     assert tark("tree", zt).out.splitlines() == [
         "layers.#.weight ×3 (0,2,10)  f32  2×3  24 B",

@@ -162,6 +162,16 @@ def test_verifying_says_that_rules_were_applied_and_no_digests(tark, artifact):
     assert tark("verify", artifact, "--complete").code == 4
 
 
+def test_a_number_that_json_lacks_is_called_by_its_name(tark, tmp_path):
+    whole = model(tmp_path)
+    data = bytearray(whole.read_bytes())
+    data[-4:] = b"\0\0\xc0\x7f"  # the divisor lies last
+    whole.write_bytes(data)
+    done = tark("verify", whole)
+    assert done.code == 1
+    assert "expected a positive finite number, found nan [ninfer.activation-divisor" in done.out
+
+
 def test_verifying_what_cannot_be_judged_claims_nothing(tark):
     for name in ("unknown-format", "unknown-auxiliary"):
         done = tark("verify", CORPUS / f"refuse/{name}.ninfer")

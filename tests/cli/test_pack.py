@@ -3,6 +3,7 @@
 import json
 
 import tensorark
+from tensorark.conversion.huggingface import PRESETS
 from tests import synthetic
 
 
@@ -42,6 +43,28 @@ def test_a_plan_is_a_document_too(tark, tmp_path):
     written = json.loads(tark(*asked, "--json", "--name", "A model").out)
     assert written["files"] == [str(target)]
     assert written["payload_bytes"] == found["payload_bytes"]
+
+
+def test_the_presets_are_named_where_they_are_asked_for(tark, tmp_path):
+    shown = tark("pack", "--help").out
+    target = tmp_path / "x.ninfer"
+    done = tark("pack", tmp_path, "-o", target, "--recipe", tmp_path / "nothing.toml")
+    assert done.code == 5
+    assert all(name in shown and name in done.err for name in PRESETS)
+
+
+def test_an_artifact_id_makes_the_bytes_the_same(tark, tmp_path):
+    synthetic.write_checkpoint(tmp_path / "m")
+    files = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        target = tmp_path / folder / "m.ninfer"
+        words = ["--recipe", "bf16", "--artifact-id", "0f" * 16, "--max-file-bytes", "256KiB"]
+        assert tark("pack", tmp_path / "m", "-o", target, *words).code == 0
+        assert target.stat().st_size <= 256 << 10
+        files.append(target.read_bytes())
+    assert files[0] == files[1]
+    assert files[0][16:32].hex() == "0f" * 16
 
 
 def test_what_is_given_wrongly_is_refused(tark, tmp_path):

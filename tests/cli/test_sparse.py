@@ -154,4 +154,43 @@ def test_show_and_validate_know_tensorbit(tark, tbm):
     assert "tensorbit.nm/1" in out
     assert '{"n": 2, "m": 4}' in out
     assert "1.0 0.0 2.0 0.0" in out
-    assert "none of 3 parts" in tark("verify", tbm).out  # Tensorbit has no digests
+    bits = json.loads(tark("show", tbm, "a.weight", "--decode", "--count", "6", "--json").out)
+    with tensorark.open(tbm) as file:
+        mask = bytes(file["a.weight"].raw("mask"))
+    assert bits["mask_bits"] == [f"{octet:04b}"[::-1] for octet in mask[:2]]
+    assert "mask bits" not in tark("show", tbm, "b.weight", "--decode").out
+
+
+def test_a_tensor_has_one_type_whatever_the_order_of_its_parts(tark, tbm, tmp_path):
+    """In a `.zt` the mask comes first."""
+    assert tark("convert", tbm, tmp_path / "in.zt").code == 0
+    types = [json.loads(tark("ls", each, "--json").out) for each in (tbm, tmp_path / "in.zt")]
+    first, second = ([each["type"] for each in one["models"][0]["tensors"]] for one in types)
+    assert first == second
+    assert "u8" not in first
+
+
+def test_a_mask_that_holds_is_judged_and_that_is_said(tark, tbm):
+    ran = tark("verify", tbm)
+    assert ran.code == 0
+    assert "verified in part" in ran.out
+    assert "no digests; 2 of 3 parts judged by the rules of their format" in ran.out
+    assert "nothing checked" not in ran.out
+    blob = sparse(weights=np.ones(32, "f4").tobytes(), mask=b"\3" * 8)
+    tbm.write_bytes(container([blob.data], index([entry()])))
+    assert tark("verify", tbm).code == 1
+
+
+def test_a_model_without_a_mask_is_not_called_judged(tark, model, tmp_path):
+    assert tark("convert", model, tmp_path / "dense.tbm").code == 0
+    ran = tark("verify", tmp_path / "dense.tbm")
+    assert ran.code == 4
+    assert "nothing checked" in ran.out
+
+
+def test_tree_lets_pass_what_the_others_do(tark, tmp_path):
+    (tmp_path / "b.tbm").write_bytes(usual(sparse(magic=b"TB10")))
+    assert tark("tree", tmp_path / "b.tbm").code == 3
+    ran = tark("tree", tmp_path / "b.tbm", "--lenient")
+    assert ran.code == 0
+    assert 'left out: "a.weight"' in ran.err

@@ -181,7 +181,7 @@ def test_a_wrong_word_as_json(tark):
     ],
 )
 def test_nothing_but_an_exit_code_leaves(tark, zt, monkeypatch, raised, code, said):
-    def fail(*_words):
+    def fail(*_words, **_options):
         raise raised
 
     monkeypatch.setattr("tensorark.api.open", fail)

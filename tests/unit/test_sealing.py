@@ -221,6 +221,21 @@ def test_structure_that_changed_is_named(model, tmp_path):
     assert only.detail == "the seal is of a model in format safetensors, this is zt"
 
 
+@pytest.mark.parametrize("place", ["content", "part"])
+def test_a_seal_that_contradicts_itself_is_told(model, place):
+    """Blocks prove a large part, so that the digest of the whole is not computed again."""
+    seal(model, block=BLOCK)
+    document = json.loads(seal_path(model).read_text("ascii"))
+    (big,) = (each for each in document["tensors"] if each["name"] == "big")
+    held = document["content"] if place == "content" else big["parts"][0]
+    held["xxh3"] = held["xxh3"][::-1]
+    seal_path(model).write_text(json.dumps(document), "ascii")
+    found = check_seal(model)
+    assert [(each.rule, each.where) for each in found.findings] == [
+        ("seal-content", ("content", "xxh3"))
+    ]
+
+
 def test_attributes_of_a_tensor_are_sealed(tmp_path):
     for value in (1, 2):
         with tensorark.Writer(tmp_path / f"{value}.zt") as writer:

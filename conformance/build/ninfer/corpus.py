@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from . import accept, binder, content, either, refuse, reject
+from . import accept, binder, carried, content, either, refuse, reject
 from .case import ACCEPT, REJECT, Case, contents
 from .rules import READ, RULES
 
@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parents[2] / "ninfer"
 
 _CLASSES: Mapping[str, tuple[ModuleType, ...]] = {
     "accept": (accept,),
-    "reject": (reject, content, binder),
+    "reject": (reject, content, binder, carried),
     "refuse": (refuse,),
     "either": (either,),
 }
@@ -60,7 +60,8 @@ def _builders(modules: tuple[ModuleType, ...]) -> Iterator[tuple[str, Callable[[
 def _entry(group: str, stem: str, builder: Callable[[], object]) -> Entry:
     built = builder()
     case = built if isinstance(built, Case) else _breaking(stem, built)
-    name = f"{group}/{stem}.ninfer"
+    suffix = ".zt" if builder.__module__ == carried.__name__ else ".ninfer"
+    name = f"{group}/{stem}{suffix}"
     files = {name: case.files[""]}
     files |= {f"{group}/{part}": data for part, data in case.files.items() if part}
     line: dict[str, object] = {

@@ -73,6 +73,10 @@ use-parameter | 8 | The parameter of a use is bound.
 use-unique | 8 | A parameter has one use at an input.
 component-target | 4.2 | A target is a component.
 resource-object | 4.2 | A resource role refers to a resource object.
+layout-parts | 6.2 | An encoded object in a `.zt` has exactly one part, `data`.
+layout-type | 6.1 | In a `.zt`, `data` is u8 under a logical type that names the format.
+layout-shape | 6.2 | In a `.zt`, shape and `divisors` are what the layout holds of the format.
+layout-size | 6.2 | In a `.zt`, `data` has the bytes that format, layout and shape need.
 
 content
 tensor-align | 5.3 | A tensor starts at a multiple of 256.

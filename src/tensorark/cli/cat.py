@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 @click.option("--part", "role", metavar="ROLE", help="Bytes of this part, for raw and stored.")
 @click.option("-f", "--force", is_flag=True, help="Replace an output that exists.")
 @lenience.lenient
+@lenience.structural
 def command(
     path: str,
     name: str,
@@ -56,6 +57,7 @@ def command(
     role: str | None,
     force: bool,
     lenient: bool,
+    structural: bool,
 ) -> None:
     """Write one tensor, or a slice of it.
 
@@ -70,7 +72,7 @@ def command(
     steps = None if index is None else parse_index(index)
     if output is None and form != "text" and is_terminal(sys.stdout):
         raise click.UsageError("bytes are not for a terminal: use -o, a pipe, or --as text")
-    with lenience.opened(path, out, lenient=lenient) as file:
+    with lenience.opened(path, out, lenient=lenient, structural=structural) as file:
         chunks = _chunks(out, file, name, form, steps, role)
         with _target(output, force=force) as write:
             for chunk in chunks:

@@ -9,10 +9,12 @@ import click
 
 from tensorark import api
 from tensorark.api import File
+from tensorark.cli import lenience, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion import Conversion, Target, convert, not_itself, prepared, target_of
+from tensorark.conversion.zt import hub
 from tensorark.errors import InvalidInput, escaped, quoted
 from tensorark.inspect.report import totals
 from tensorark.inspect.text import counted, nbytes_text, totals_text
@@ -47,6 +49,7 @@ from tensorark.inspect.text import counted, nbytes_text, totals_text
     metavar="SIZE",
     help="Split a safetensors or .ninfer target: 5GB, 512MiB.",
 )
+@parameters.artifact_id
 @click.option("--encoding", metavar="NAME", help="Store parts of a .zt under zstd; not canonical.")
 @click.option("--level", type=int, metavar="N", help="Level of zstd (default 3).")
 @click.option("--frame-size", type=size, metavar="SIZE", help="Decoded bytes of a zstd frame.")
@@ -72,8 +75,15 @@ from tensorark.inspect.text import counted, nbytes_text, totals_text
 )
 @click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; write nothing.")
+@lenience.lenient
 def command(
-    source: str, target: str | None, *, output: str | None, dry_run: bool, **wanted: Any
+    source: str,
+    target: str | None,
+    *,
+    output: str | None,
+    dry_run: bool,
+    lenient: bool,
+    **wanted: Any,
 ) -> int | None:
     """Convert a model into another format, verbatim.
 
@@ -85,7 +95,7 @@ def command(
         raise click.UsageError("name one target: as the second argument, or with -o")
     goal = output or target or ""
     out = terminal()
-    with api.open(source) as file:
+    with lenience.opened(source, out, lenient=lenient) as file:
         plan = _plan(file, goal, **wanted)
     if dry_run:
         _show_plan(out, plan)
@@ -96,6 +106,7 @@ def command(
             goal,
             format=wanted["to"],
             overwrite=wanted["force"],
+            lenient=lenient,
             progress=progress,
             **{key: wanted[key] for key in _OPTIONS if wanted[key] is not None},
         )
@@ -116,9 +127,14 @@ def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any
         "source_format": file.format.name,
         "target": goal,
         "target_format": kind.name,
-        "options": {key: wanted[key] for key in _OPTIONS if wanted[key] is not None},
-        "totals": totals(file.catalog.tensors.values()),
+        "options": {key: _shown(wanted[key]) for key in _OPTIONS if wanted[key] is not None},
+        # The resources of an artifact are tensors of a .zt, and count on both sides.
+        "totals": totals((hub(file) if kind.name == "zt" else file).catalog.tensors.values()),
     }
+
+
+def _shown(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else value
 
 
 def _show_plan(out: Terminal, plan: dict[str, Any]) -> None:
@@ -149,7 +165,8 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
     """Open what was written and say that as much came out as went in."""
     entry = plan["target"] if plan["target"] in done.files else done.files[-1]
     with api.open(entry) as file:
-        result = totals(file.catalog.tensors.values())
+        held = hub(file) if done.source_format == "zt" else file
+        result = totals(held.catalog.tensors.values())
     whole = (result["tensors"], result["nbytes"]) == (done.tensors, done.nbytes)
     recast = done.quantised or done.sparse
     if out.json:
@@ -203,6 +220,7 @@ def _amount(amounts: dict[str, Any]) -> str:
 _OPTIONS: Final = (
     "align",
     "max_shard_size",
+    "artifact_id",
     "encoding",
     "level",
     "frame_size",

@@ -6,11 +6,10 @@ from typing import Any
 
 import click
 
-from tensorark import api
-from tensorark.cli import overlay
+from tensorark.cli import lenience, overlay
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.comparison import Change, Difference, diff
+from tensorark.comparison import Change, Difference, diff, diff_parameters
 from tensorark.errors import escaped
 from tensorark.inspect.plain import plain
 from tensorark.inspect.text import counted, value_text
@@ -27,23 +26,50 @@ from tensorark.overlays import delta
 )
 @click.argument("left", type=click.Path())
 @click.argument("right", type=click.Path())
+@click.option(
+    "--parameters",
+    is_flag=True,
+    help="Compare two .ninfer by what their logical parameters mean, however stored.",
+)
 @click.option("--limit", type=click.IntRange(0), default=50, help="Lines a section (default 50).")
 @click.option(
     "--emit", type=click.Path(), metavar="PATH", help="Write an overlay: LEFT made into RIGHT."
 )
 @click.option("-f", "--force", is_flag=True, help="Let --emit replace a file that exists.")
-def command(left: str, right: str, *, limit: int, emit: str | None, force: bool) -> int:
+@lenience.lenient
+def command(
+    left: str,
+    right: str,
+    *,
+    parameters: bool,
+    limit: int,
+    emit: str | None,
+    force: bool,
+    lenient: bool,
+) -> int:
     """Compare two models, whatever their formats.
 
     Names, shapes, types, layouts, attributes of tensors, and every byte of payload. Attributes of
-    the file are shown and do not count. Digests are not trusted.
+    the file are shown and do not count. Digests are not trusted. With --parameters, the decoded
+    elements of every parameter that both artifacts bind.
     """
+    if parameters and emit is not None:
+        raise click.UsageError("--emit writes tensors, so it excludes --parameters")
+    if lenient and emit is not None:
+        raise click.UsageError("--emit reads strictly, so it excludes --lenient")
     out = terminal()
-    with api.open(left) as first, api.open(right) as second:
-        shared = [name for name in first if name in second]
-        total = sum(first.catalog.tensors[name].nbytes for name in shared)
+    with (
+        lenience.opened(left, out, lenient=lenient) as first,
+        lenience.opened(right, out, lenient=lenient) as second,
+    ):
+        if parameters:
+            total = sum(first.parameters[name].size for name in first.parameters)
+        else:
+            shared = [name for name in first if name in second]
+            total = sum(first.catalog.tensors[name].nbytes for name in shared)
         with out.progress(total, "comparing") as progress:
-            found = diff(first, second, progress=progress)
+            compare = diff_parameters if parameters else diff
+            found = compare(first, second, progress=progress)
     made = None
     if emit is not None:
         with out.progress(total, "writing") as progress:
@@ -53,7 +79,7 @@ def command(left: str, right: str, *, limit: int, emit: str | None, force: bool)
         value = {"left": left, "right": right, **_as_json(found), "emitted": emitted}
         out.document("diff", value)
     elif not out.quiet:
-        _show(out, found, left, right, limit)
+        _show(out, found, left, right, limit, noun="parameter" if parameters else "tensor")
         if made is not None:
             overlay.show(out, made)
     return 0 if found.is_equal else 1
@@ -81,7 +107,9 @@ def _as_json(found: Difference) -> dict[str, Any]:
     }
 
 
-def _show(out: Terminal, found: Difference, left: str, right: str, limit: int) -> None:
+def _show(
+    out: Terminal, found: Difference, left: str, right: str, limit: int, *, noun: str
+) -> None:
     for title, sign, color, names in (
         (f"only in {escaped(left)}", "-", "red", found.only_left),
         (f"only in {escaped(right)}", "+", "green", found.only_right),
@@ -102,7 +130,7 @@ def _show(out: Terminal, found: Difference, left: str, right: str, limit: int) -
         out.line(f"attributes of the file differ, which does not count: {keys}")
     verdict = "equal" if found.is_equal else "different"
     parts = [
-        f"{counted(found.equal, 'tensor')} equal",
+        f"{counted(found.equal, noun)} equal",
         f"{len({each.name for each in found.changes}):,} changed",
         f"{len(found.only_left):,} only left",
         f"{len(found.only_right):,} only right",
@@ -116,6 +144,8 @@ def _change(each: Change) -> str:
     if each.elements is None:
         return "bytes differ" if each.left is None else f"bytes of part {escaped(str(each.left))}"
     text = f"{counted(each.elements, 'element')}, first at {each.first}"
+    if each.left != each.right:  # the formats of a parameter
+        text = f"{each.left} → {each.right}: {text}"
     return text if each.largest is None else f"{text}, by at most {each.largest:.6g}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tensorark.api import File
-from tensorark.cli import parameters
+from tensorark.cli import lenience, parameters
 from tensorark.cli.models import Failure, each_file
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
@@ -26,7 +26,8 @@ from tensorark.verification import content_digest, file_digest
 @parameters.path
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="xxh3", show_default=True)
 @click.option("--file", "of_file", is_flag=True, help="Digest the bytes of the opened file.")
-def command(path: str, *, algorithm: Algorithm, of_file: bool) -> int:
+@lenience.lenient
+def command(path: str, *, algorithm: Algorithm, of_file: bool, lenient: bool) -> int:
     """Print the content digest: the name of a model's content.
 
     The content digest (.zt §6.4) depends on names, shapes, types, attributes and values of tensors,
@@ -45,7 +46,7 @@ def command(path: str, *, algorithm: Algorithm, of_file: bool) -> int:
         return {"of": "content", "digest": found}
 
     seen = []
-    for each in each_file(path, digest):
+    for each in each_file(path, digest, lenient=lenient):
         seen.append(each)
         if not out.json and not isinstance(each, Failure):
             text = each.value["digest"]

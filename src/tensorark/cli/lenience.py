@@ -1,11 +1,11 @@
-"""The option --lenient: what a format's public readers let pass is let pass, and said.
+"""The options --lenient and --structural: what they let pass is let pass, and said.
 
-Owns the option and the notes. Verbs that take it open their file through `opened`.
+Owns the options and the notes. Verbs that take one open their files through `opened`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -13,7 +13,8 @@ import click
 from tensorark import api
 from tensorark.api import File
 from tensorark.cli.terminal import Terminal
-from tensorark.errors import place, quoted
+from tensorark.errors import Rejected, place, quoted
+from tensorark.vocab.layouts import check, profile_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,13 +24,28 @@ _SHOWN = 8
 def lenient(function: F) -> F:
     """Add --lenient."""
     return click.option(
-        "--lenient", is_flag=True, help="Let pass what the public loader does (Tensorbit)."
+        "--lenient",
+        is_flag=True,
+        help="Let pass what public readers do (Tensorbit, zstd frames).",
     )(function)
 
 
-def opened(path: str, out: Terminal, *, lenient: bool) -> File:
-    """Open `path`; in a lenient reading, say on standard error what was let pass."""
-    file = api.open(path, lenient=lenient)
+def structural(function: F) -> F:
+    """Add --structural."""
+    return click.option(
+        "--structural", is_flag=True, help="Open a .zt whose layouts are broken, and name those."
+    )(function)
+
+
+def opened(path: str, out: Terminal, *, lenient: bool = False, structural: bool = False) -> File:
+    """Open `path`, leniently or structurally; say on standard error what was let pass."""
+    file = api.open(path, lenient=lenient, structural=structural)
+    if structural:
+        faults = list(_broken(file))
+        for fault in faults[:_SHOWN]:
+            out.note(f"let pass: {fault}")
+        if len(faults) > _SHOWN:
+            out.note(f"let pass: {len(faults) - _SHOWN} more tensors")
     found = getattr(file.catalog.native, "forgiven", ())
     for each in found[:_SHOWN]:
         out.note(f"let pass: {each.detail}, at {place(each.where)} ({each.rule})")
@@ -38,3 +54,14 @@ def opened(path: str, out: Terminal, *, lenient: bool) -> File:
     for name in getattr(file.catalog.native, "left_out", ())[:_SHOWN]:
         out.note(f"left out: {quoted(name)}: it has no bytes to give")
     return file
+
+
+def _broken(file: File) -> Iterator[Rejected]:
+    """Yield what breaks a rule of its layout, the first fault of each tensor."""
+    for tensor in file.catalog.tensors.values():
+        profile = profile_of(tensor.layout)
+        if profile is not None:
+            try:
+                check(profile, tensor)
+            except Rejected as error:
+                yield error

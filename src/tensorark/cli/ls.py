@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from tensorark.api import File
-from tensorark.cli import parameters
+from tensorark.cli import lenience, parameters
 from tensorark.cli.complaint import complain
 from tensorark.cli.models import Failure, Success, each_file, models
 from tensorark.cli.terminal import Terminal, terminal
@@ -44,6 +44,8 @@ ORDERS: Final = ("name", "size", "type", "file")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Layout, parts, places and digests.")
 @click.option("--keep-going", is_flag=True, help="Where a shard is missing, list the others.")
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Show the first N.")
+@lenience.lenient
+@lenience.structural
 def command(
     path: str,
     *,
@@ -53,6 +55,8 @@ def command(
     is_long: bool,
     limit: int | None,
     keep_going: bool,
+    lenient: bool,
+    structural: bool,
 ) -> int:
     """List the tensors of a model.
 
@@ -72,7 +76,10 @@ def command(
                 "totals": totals(tensors),
             }
 
-    seen = list(_each(path, listing, keep_going=keep_going))
+    def look(model: str) -> Iterator[Success | Failure]:
+        return each_file(model, listing, lenient=lenient, structural=structural)
+
+    seen = list(_each(path, look, keep_going=keep_going))
     if out.json:
         out.document("ls", {"models": [each.as_json() for each in seen]})
     for each in () if out.json else seen:
@@ -85,11 +92,11 @@ def command(
 
 
 def _each(
-    path: str, listing: Callable[[File], dict[str, Any]], *, keep_going: bool
+    path: str, look: Callable[[str], Iterator[Success | Failure]], *, keep_going: bool
 ) -> Iterator[Success | Failure]:
     """List every model of `path`; with `keep_going` the shards that an incomplete set still has."""
     try:
-        yield from each_file(path, listing)
+        yield from look(path)
     except ReadFailed as error:
         if error.code != "missing-shard" or not keep_going:
             raise
@@ -98,7 +105,7 @@ def _each(
         (index,) = models(path)
         yield Failure(index, error)
         for shard in _shards_beside(Path(index)):
-            yield from each_file(str(shard), listing)
+            yield from look(str(shard))
 
 
 def _shards_beside(index: Path) -> list[Path]:

@@ -43,7 +43,12 @@ from tensorark.mending import Mended, join, matching, mend, part
 @click.option("--config", type=click.Path(), help="A JSON file that becomes `config`.")
 @click.option("--architecture", metavar="NAME", help="Name of the architecture.")
 @click.option("--join", "others", metavar="FILE", multiple=True, help="Take these models too.")
-@click.option("--max-size", type=size, metavar="SIZE", help="Divide: most bytes of a container.")
+@click.option(
+    "--max-size",
+    type=size,
+    metavar="SIZE",
+    help="Divide: most bytes of a container or a directory.",
+)
 @click.option("--align", type=size, metavar="SIZE", help="Begin blobs at multiples of this.")
 @click.option("--to", metavar="FORMAT", help="tbm, tb or tensorbit-directory.")
 @click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
@@ -73,7 +78,13 @@ def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any)
             ]
         elif wanted["max_size"]:
             done = part(
-                source, target, wanted["max_size"], overwrite=wanted["force"], progress=progress
+                source,
+                target,
+                wanted["max_size"],
+                format=wanted["to"],
+                align=wanted["align"],
+                overwrite=wanted["force"],
+                progress=progress,
             )
         else:
             done = [_mended(source, target, progress, **wanted)]

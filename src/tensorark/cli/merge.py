@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tensorark import api
+from tensorark.cli import parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
@@ -26,7 +27,7 @@ from tensorark.merging import merge
     },
 )
 @click.argument("root", type=click.Path())
-@click.argument("target", type=click.Path())
+@parameters.target()
 @click.option(
     "--align", type=size, metavar="SIZE", help="Keep blobs as stored, at multiples of this."
 )

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tensorark import api, folder
+from tensorark import folder
 from tensorark.api import File
+from tensorark.cli import lenience
 from tensorark.cli.complaint import complain, described
 from tensorark.cli.options import settings
+from tensorark.cli.terminal import terminal
 from tensorark.errors import Error, InvalidInput, NotFound, quoted
 from tensorark.view import TensorView
 
@@ -115,11 +117,14 @@ def each_file(
     path: str,
     look: Callable[[File], dict[str, Any]],
     code: Callable[[dict[str, Any]], int] = lambda _value: 0,
+    *,
+    lenient: bool = False,
+    structural: bool = False,
 ) -> Iterator[Success | Failure]:
     """Open every model of `path` and yield it with what `look` says, as `each_model` does."""
 
     def opened(model: str) -> dict[str, Any]:
-        with api.open(model) as file:
+        with lenience.opened(model, terminal(), lenient=lenient, structural=structural) as file:
             return look(file)
 
     return each_model(path, opened, code)

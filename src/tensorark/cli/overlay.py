@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from tensorark import api
+from tensorark.cli import parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -18,7 +19,7 @@ from tensorark.overlays import Overlay, overlay
 @verb(
     "overlay",
     examples=[
-        ("tark overlay base.zt adapter.safetensors tuned.zt", "Base and adapter as one model."),
+        ("tark overlay base.zt adapter.safetensors -o tuned.zt", "Base and adapter as one model."),
         ("tark overlay base.zt fixed.zt new.zt --remove old.bias", "And without one tensor."),
     ],
     exits={
@@ -29,7 +30,7 @@ from tensorark.overlays import Overlay, overlay
 )
 @click.argument("base", type=click.Path())
 @click.argument("changes", type=click.Path())
-@click.argument("target", type=click.Path())
+@parameters.target()
 @click.option("--remove", metavar="NAME", multiple=True, help="Leave a tensor of the base out.")
 @click.option(
     "--digest",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tensorark.cli import parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -59,8 +60,13 @@ from tensorark.inspect.text import counted, nbytes_text, shape_text
 )
 @click.option("--name", metavar="TEXT", help="Public name of the artifact.")
 @click.option(
-    "--max-shard-size", type=size, metavar="SIZE", help="Split into files of at most this: 5GB."
+    "--max-shard-size",
+    "--max-file-bytes",
+    type=size,
+    metavar="SIZE",
+    help="Split into files of at most this: 5GB.",
 )
+@parameters.artifact_id
 @click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
 @click.option("--dry-run", is_flag=True, help="Decide and measure everything; write nothing.")
 def command(folder: str, *, output: str, recipe: str, dry_run: bool, **wanted: Any) -> None:
@@ -70,6 +76,8 @@ def command(folder: str, *, output: str, recipe: str, dry_run: bool, **wanted: A
     parameter gets which format and what is stored together; rounding to a format is lossy and never
     done unasked: the recipe `bf16` keeps bf16 weights as they are. The same checkpoint and recipe
     give the same payload.
+
+    Presets: bf16, qwen3_6_27b, qwen3_8_27b, qwen3_6_35b_a3b, qwen3_6_27b_nvfp4, qwen3_8_27b_nvfp4.
     """
     from tensorark.conversion import huggingface
 
@@ -91,6 +99,7 @@ def command(folder: str, *, output: str, recipe: str, dry_run: bool, **wanted: A
             output,
             recipe,
             max_file_bytes=wanted["max_shard_size"],
+            artifact_id=wanted["artifact_id"],
             overwrite=wanted["force"],
             progress=progress,
             **chosen,

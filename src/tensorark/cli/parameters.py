@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import click
 
@@ -40,6 +41,41 @@ def size(text: str) -> int:
     if rest:
         raise click.BadParameter(f"{text!r} is no whole number of bytes")
     return int(match[1]) * unit + more
+
+
+def target(name: str = "target") -> Callable[[F], F]:
+    """Add the path that is written: as the last argument, or with --output."""
+
+    def add(function: F) -> F:
+        @wraps(function)
+        def resolved(*words: Any, output: str | None, **named: Any) -> Any:
+            if (named[name] is None) == (output is None):
+                raise click.UsageError(f"name one {name}: as the last argument, or with -o")
+            return function(*words, **{**named, name: named[name] or output})
+
+        option = click.option(
+            "-o", "--output", type=click.Path(), help=f"The {name}, instead of as an argument."
+        )
+        argument = click.argument(name, type=click.Path(), required=False)
+        return cast("F", argument(option(resolved)))
+
+    return add
+
+
+def artifact_id(function: F) -> F:
+    """Add --artifact-id, as the 16 bytes that name a set of files."""
+    return click.option(
+        "--artifact-id",
+        type=_artifact_id,
+        metavar="HEX",
+        help="Name the .ninfer set by these 32 digits; then the bytes are the same every time.",
+    )(function)
+
+
+def _artifact_id(text: str) -> bytes:
+    if not re.fullmatch(r"[0-9A-Fa-f]{32}", text):
+        raise click.BadParameter(f"{text!r} is no id: write 32 hexadecimal digits")
+    return bytes.fromhex(text)
 
 
 def choosing(function: F) -> F:

@@ -8,6 +8,7 @@ import click
 
 from tensorark import api
 from tensorark.amendment import repack
+from tensorark.cli import parameters
 from tensorark.cli.mend import show
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
@@ -28,7 +29,7 @@ from tensorark.mending import is_tensorbit, mend
     },
 )
 @click.argument("source", type=click.Path())
-@click.argument("target", type=click.Path())
+@parameters.target()
 @click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
 def command(source: str, target: str, *, force: bool) -> None:
     """Write a .zt anew in canonical form.

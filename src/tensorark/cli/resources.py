@@ -40,6 +40,7 @@ from tensorark.parameters import directory_of
 )
 @click.option("-o", "--output", type=click.Path(), help="The file that is written.")
 @click.option("--max-file-bytes", type=size, metavar="SIZE", help="Split the new artifact.")
+@parameters.artifact_id
 @click.option("-f", "--force", is_flag=True, help="Replace an output that exists.")
 def command(
     path: str,
@@ -48,6 +49,7 @@ def command(
     replaced: tuple[str, ...],
     output: str | None,
     max_file_bytes: int | None,
+    artifact_id: bytes | None,
     force: bool,
 ) -> None:
     """List, extract or replace the resources of a .ninfer.
@@ -58,7 +60,7 @@ def command(
     if extract is not None and replaced:
         raise click.UsageError("--extract and --replace exclude each other")
     if replaced:
-        _replace(path, replaced, output, max_file_bytes, force=force)
+        _replace(path, replaced, output, max_file_bytes, artifact_id, force=force)
     elif extract is not None:
         _extract(path, extract, output, force=force)
     else:
@@ -112,6 +114,7 @@ def _replace(
     replaced: tuple[str, ...],
     output: str | None,
     max_file_bytes: int | None,
+    artifact_id: bytes | None,
     *,
     force: bool,
 ) -> None:
@@ -133,6 +136,7 @@ def _replace(
             output,
             found,
             max_file_bytes=max_file_bytes,
+            artifact_id=artifact_id,
             overwrite=force,
             progress=progress,
         )

@@ -15,6 +15,7 @@ from tensorark.errors import LimitExceeded
 from tensorark.inspect.report import full, report
 from tensorark.inspect.text import report_lines, tensor_lines
 from tensorark.view import TensorView
+from tensorark.vocab.layouts.nm import ID as NM
 from tensorark.wire.gcpause import paused
 
 _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its first values
@@ -29,10 +30,13 @@ _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its fir
 )
 @parameters.path
 @click.argument("name", required=False)
-@click.option("--decode", is_flag=True, help="Read the first values of the tensor.")
+@click.option("--decode", is_flag=True, help="Read the first values of the tensor, and mask bits.")
 @click.option("--count", type=click.IntRange(1, 1000), default=8, help="How many (default 8).")
 @lenience.lenient
-def command(path: str, name: str | None, *, decode: bool, count: int, lenient: bool) -> None:
+@lenience.structural
+def command(
+    path: str, name: str | None, *, decode: bool, count: int, lenient: bool, structural: bool
+) -> None:
     """Describe a file, or one tensor in full.
 
     Reads no payload without --decode. What a model is guessed to be comes from the names of its
@@ -41,7 +45,7 @@ def command(path: str, name: str | None, *, decode: bool, count: int, lenient: b
     if decode and name is None:
         raise click.UsageError("--decode needs the name of a tensor")
     out = terminal()
-    with lenience.opened(path, out, lenient=lenient) as file:
+    with lenience.opened(path, out, lenient=lenient, structural=structural) as file:
         if name is None:
             with paused():
                 value = report(file)
@@ -53,6 +57,10 @@ def command(path: str, name: str | None, *, decode: bool, count: int, lenient: b
         if decode:
             value["values"] = [_plain(each) for each in _first(view, count)]
             lines.append(("values", " ".join(map(str, value["values"])) or "none"))
+            bits = _mask_bits(view, count)
+            if bits:
+                value["mask_bits"] = bits
+                lines.append(("mask bits", " ".join(bits)))
         _show(out, value, lines)
 
 
@@ -72,6 +80,17 @@ def _first(view: TensorView, count: int) -> list[Any]:
     index = (0,) * (view.ndim - 1) + (slice(count),) if view.shape else ()
     row = view[index]
     return list(row.reshape(-1)[:count]) if view.shape else [row]
+
+
+def _mask_bits(view: TensorView, count: int) -> list[str]:
+    """Return the bits of the groups that hold the first weights of an N:M tensor; 1 is kept."""
+    if view.layout != NM:
+        return []
+    from tensorark.sparsity import first_groups
+
+    bits = [kept for _, _, kept in first_groups(view, count)]
+    groups = -(-count // len(bits[0])) if bits else 0
+    return bits[:groups]
 
 
 def _plain(value: Any) -> Any:

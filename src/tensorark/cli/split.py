@@ -7,6 +7,7 @@ from typing import Any, Literal
 import click
 
 from tensorark import api
+from tensorark.cli import parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -28,7 +29,7 @@ from tensorark.splitting import SplitPlan, split
     },
 )
 @click.argument("source", type=click.Path())
-@click.argument("root", type=click.Path())
+@parameters.target("root")
 @click.option("--max-size", type=size, metavar="SIZE", help="Most bytes of a shard: 5GB, 512MiB.")
 @click.option("--by", type=click.Choice(["layer"]), help="Begin a new shard for every layer.")
 @click.option(

@@ -6,9 +6,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tensorark import api
 from tensorark.api import File
-from tensorark.cli import parameters
+from tensorark.cli import lenience, parameters
 from tensorark.cli.complaint import say
 from tensorark.cli.progress import Progress
 from tensorark.cli.terminal import Terminal, terminal
@@ -31,8 +30,14 @@ from tensorark.inspect.text import shape_text
 @parameters.path
 @parameters.choosing
 @parameters.threads
+@lenience.lenient
 def command(
-    path: str, *, include: tuple[str, ...], exclude: tuple[str, ...], threads: int | None
+    path: str,
+    *,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    threads: int | None,
+    lenient: bool,
 ) -> int:
     """Compute minimum, maximum, mean and more of every tensor.
 
@@ -41,7 +46,7 @@ def command(
     blocks of a mebibyte for each thread.
     """
     out = terminal()
-    with api.open(path) as file:
+    with lenience.opened(path, out, lenient=lenient) as file:
         names = sorted(choose(file, include, exclude), key=natural)
         if not names and (include or exclude):
             raise NotFound("no tensor is chosen", code="no-tensor", path=file.path)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tensorark import api
-from tensorark.cli import parameters
+from tensorark.cli import lenience, parameters
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.inspect.names import choose, tree
@@ -24,8 +23,14 @@ from tensorark.wire.gcpause import paused
 @parameters.path
 @parameters.choosing
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Show N levels.")
+@lenience.lenient
 def command(
-    path: str, *, include: tuple[str, ...], exclude: tuple[str, ...], depth: int | None
+    path: str,
+    *,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    depth: int | None,
+    lenient: bool,
 ) -> None:
     """Show the names as a tree, with repeated layers folded.
 
@@ -33,7 +38,7 @@ def command(
     one branch: `#` where all are alike, else the range of their numbers.
     """
     out = terminal()
-    with api.open(path) as file:
+    with lenience.opened(path, out, lenient=lenient) as file:
         with paused():
             names = choose(file, include, exclude)
             tensors = [file.catalog.tensors[name] for name in names]

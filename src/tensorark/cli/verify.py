@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tensorark.api import File
-from tensorark.cli import parameters
+from tensorark.cli import lenience, parameters
 from tensorark.cli.models import Failure, Success, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -25,7 +25,7 @@ from tensorark.verification import verify
         ("tark verify model/ --complete", "Fail, too, when a part carries no digest."),
     ],
     exits={
-        0: "all that carries a digest matches, and something does",
+        0: "all that carries a digest matches, or all parts hold by the rules of a .ninfer",
         1: "a digest does not match, or payload breaks a rule of its type or layout",
         4: "nothing carries a digest, or one is of an unknown kind: nothing is proven",
     },
@@ -37,11 +37,21 @@ from tensorark.verification import verify
     "--seal", type=click.Path(), metavar="SEAL", help="Compare with a seal (`tark seal`) instead."
 )
 @parameters.threads
-def command(path: str, *, complete: bool, deep: bool, seal: str | None, threads: int | None) -> int:
+@lenience.lenient
+def command(
+    path: str,
+    *,
+    complete: bool,
+    deep: bool,
+    seal: str | None,
+    threads: int | None,
+    lenient: bool,
+) -> int:
     """Check payload against its digests and types.
 
     Says which rungs of the integrity ladder (.zt §6.1) were climbed. Where nothing carries a
-    digest, as in safetensors, nothing can be verified, and that is what is said.
+    digest, as in safetensors, nothing can be verified, and that is what is said; a .ninfer is then
+    judged by its rules for codes, scales and padding alone, which is "verified in part".
     """
     out = terminal()
     if seal is not None:
@@ -54,7 +64,7 @@ def command(path: str, *, complete: bool, deep: bool, seal: str | None, threads:
         return checked(file, found, complete=complete)
 
     seen = []
-    for each in each_file(path, judge, exit_code):
+    for each in each_file(path, judge, exit_code, lenient=lenient):
         seen.append(each)
         if not out.json and not isinstance(each, Failure):
             _show(out, each)

@@ -6,14 +6,15 @@ hold for whatever other format carries such a type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.errors import Where
+from tensorark.errors import Where, quoted
+from tensorark.model import Span
 from tensorark.rules import Fault, Rule, rule
 
 Indices = npt.NDArray[np.unsignedinteger[Any]]
@@ -58,18 +59,39 @@ PART_RULES: Final[tuple[Rule[Content], ...]] = (bool_byte, f4_padding)
 
 @dataclass(frozen=True, slots=True)
 class Digested:
-    """A stored digest beside the one that was computed, without the algorithm's name."""
+    """A stored digest beside the one that was computed, without the algorithm's name.
+
+    `spans` are where the bytes lie in the file, or in its shards.
+    """
 
     where: Where
     stored: str
     computed: str
+    spans: Sequence[Span] = ()
 
 
 @rule("zt.digest", section="3.4", stage="content")
 def digest(part: Digested) -> Iterator[Fault]:
     """The digest of a part is that of its decoded bytes."""
     if part.stored != part.computed:
-        yield Fault(part.where, "the bytes do not match their digest", part.stored, part.computed)
+        detail = "the bytes do not match their digest"
+        places = ", ".join(map(_span_text, part.spans[:_SHOWN]))
+        offset = part.spans[0].offset if part.spans else None
+        yield Fault(
+            part.where,
+            f"{detail} ({places})" if places else detail,
+            part.stored,
+            part.computed,
+            offset,
+        )
+
+
+_SHOWN: Final = 4
+
+
+def _span_text(span: Span) -> str:
+    of = "" if span.file is None else f" of {quoted(span.file)}"
+    return f"bytes {span.offset} to {span.end}{of}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,9 @@ from tensorark.errors import InvalidInput, Unsupported, Where
 
 ENCODINGS: Final[Mapping[str, Encoding]] = MappingProxyType({ZSTD_SEEKABLE.id: ZSTD_SEEKABLE})
 
+_NPY: Final = "npy."
+"""How the ids of the encodings of numpy's archives begin, which are read and never written."""
+
 RAW: Final = "raw"
 """The name of no encoding at all."""
 
@@ -33,6 +36,10 @@ def find(id_: str, where: Where = ()) -> Encoding:
         Unsupported: when it is unknown.
     """
     found = ENCODINGS.get(id_)
+    if found is None and id_.startswith(_NPY):
+        from tensorark.codecs import npy  # numpy, which few encoded parts need
+
+        found = next((each for each in (npy.ARRAY, npy.DEFLATE) if each.id == id_), None)
     if found is None:
         raise Unsupported(
             "the encoding is unknown, so the part is not decoded",

@@ -19,12 +19,13 @@ from tensorark.conversion.config import find_config, parse_config
 from tensorark.conversion.dense import Masking, densified
 from tensorark.conversion.masks import detect_masks, import_masks
 from tensorark.conversion.ninfer import NINFER
+from tensorark.conversion.npz import NPZ, meant
 from tensorark.conversion.quantised import Direction, Recasting, export_layers, import_layers
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.semistructured import export_packed
 from tensorark.conversion.target import Options, Progress, Target
 from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
-from tensorark.conversion.zt import ZT
+from tensorark.conversion.zt import ZT, hub
 from tensorark.errors import InvalidInput
 
 __all__ = ["TARGETS", "Conversion", "Options", "Target", "convert", "target_of"]
@@ -36,6 +37,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     TENSORBIT,
     TENSORBIT_BLOB,
     TENSORBIT_DIRECTORY,
+    NPZ,
 )
 
 Sparsity = Literal["import", "detect", "export"]
@@ -82,6 +84,7 @@ def convert(
     masking: Masking = "checked",
     cast: str | None = None,
     artifact_id: bytes | None = None,
+    lenient: bool = False,
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Conversion:
@@ -106,6 +109,7 @@ def convert(
     ``export`` packs 2:4 matrices as torch's CUTLASS kernels take them. `masking` says what becomes
     of N:M tensors in a format that knows no masks (`conversion.dense.Masking`); `cast` is the float
     type that all float weights are rounded to, the one lossy step, which reports its error.
+    `lenient` reads the source as `tensorark.open` does when told so.
 
     Raises:
         InvalidInput: when source and target are one file, or the options do not fit the format.
@@ -125,13 +129,14 @@ def convert(
         progress=progress,
     )
     _check_options(kind, options)
-    with api.open(source) as file:
+    with api.open(source, lenient=lenient) as file:
         file.require_model()
         not_itself(file, target)
         recast, done = _recast(file, quantised, quantised_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
         recast = prepared(recast, kind, masking)
+        recast = hub(recast) if kind is ZT else recast
         return Conversion(
             source=file.path,
             source_format=file.format.name,
@@ -167,8 +172,10 @@ def prepared(file: File, target: Target, masking: Masking = "checked") -> File:
 
     Raises:
         InvalidInput: when there is no such `masking`.
-        Unsupported: for a quantised tensor, unless `masking` says what becomes of it.
+        Unsupported: for a quantised tensor, unless `masking` says what becomes of it; for what
+            means nothing outside of numpy.
     """
+    file = meant(file)
     return file if target.name in _KNOW_MASKS else densified(file, masking)
 
 

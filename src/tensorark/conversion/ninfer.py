@@ -17,7 +17,14 @@ from tensorark.api import File, PathLike
 from tensorark.conversion.artifact import objects_payload, write_set
 from tensorark.conversion.recast import Recast
 from tensorark.conversion.target import Options, Target
-from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported, quoted
+from tensorark.errors import (
+    InvalidInput,
+    LimitExceeded,
+    NotFound,
+    Rejected,
+    Unsupported,
+    quoted,
+)
 from tensorark.formats.ninfer.directory import (
     Directory,
     Stored,
@@ -399,7 +406,9 @@ def _require_objects(file: File, directory: Directory) -> None:
 
     Raises:
         Unsupported: naming the first one that was changed or is gone.
+        LimitExceeded: when the artifact would be made up of zeros.
     """
+    require_packed(file, directory)
     nothing = Raw(())
     for row, name in enumerate(directory.ids):
         stored = directory.stored(row)
@@ -422,6 +431,28 @@ def _require_objects(file: File, directory: Directory) -> None:
             raise _altered(file, ("objects", name), "an object was changed")
 
 
+def require_packed(file: File, directory: Directory) -> None:
+    """Require that few bytes belong to no object: `file` does not hold them, it only says so.
+
+    Raises:
+        LimitExceeded: when there are more than alignment and some slack need.
+    """
+    found = sum(length for _, length in gaps(directory))
+    most = _MOST_GAPS + ALIGNMENT * len(directory.ids)
+    if found > most:
+        raise LimitExceeded(
+            "too many bytes of the artifact belong to no object, and would be made up as zeros",
+            section="5.3",
+            path=file.path,
+            expected=f"at most {most} bytes",
+            found=found,
+        )
+
+
+_MOST_GAPS: Final = 64 << 20
+"""Beyond what alignment takes; a small file must not become one that fills a disk."""
+
+
 def _altered(file: File, where: tuple[str | int, ...], detail: str) -> Unsupported:
     return Unsupported(
         f"the .zt no longer carries the artifact: {detail}",
@@ -442,7 +473,7 @@ def _carried_payload(file: File, directory: Directory, strays: list[Any]) -> Ite
     objects = {stored.offset: stored for stored in map(directory.stored, range(len(directory.ids)))}
     end = 0
     for offset in sorted({*objects, *kept, directory.payload_bytes}):
-        if not end <= offset <= directory.payload_bytes:
+        if not end <= offset <= directory.payload_bytes or (offset in objects and offset in kept):
             raise _altered(file, (ATTRIBUTE, "strays"), "bytes between objects are out of place")
         yield from (bytes(min(1 << 16, offset - at)) for at in range(end, offset, 1 << 16))
         end = offset

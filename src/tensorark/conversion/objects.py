@@ -14,7 +14,7 @@ from typing import Any, Final
 from tensorark import api
 from tensorark.api import File
 from tensorark.conversion.artifact import objects_payload, write_set
-from tensorark.conversion.ninfer import as_hub
+from tensorark.conversion.ninfer import as_hub, require_packed
 from tensorark.conversion.recast import Recast
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
@@ -94,6 +94,7 @@ def import_objects(
         if lacking:
             detail = f"the object {quoted(lacking[0])} is gone"
             raise InvalidInput(detail, code="ninfer-altered", path=file.path)
+        require_packed(file, directory)
         objects = [directory.stored(row) for row in range(len(directory.ids))]
         return write_set(
             planned,

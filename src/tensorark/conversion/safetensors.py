@@ -18,6 +18,7 @@ from tensorark.formats import safetensors
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.model import Tensor
+from tensorark.vocab.ninfer import PREFIX
 from tensorark.writer import CHUNK, check_digest, revalidate
 
 
@@ -25,7 +26,7 @@ def write(file: File, target: Path, options: Options) -> list[str]:
     """Write `file` as one safetensors file, or as shards of at most `options.max_shard_size`."""
     tensors = list(file.catalog.tensors.values())
     hold(tensors, file.path)
-    metadata = _metadata(file)
+    metadata = metadata_of(file)
     if options.max_shard_size is not None:
         return _write_shards(file, target, tensors, metadata, options)
     with publish(target, overwrite=options.overwrite) as sink:
@@ -55,12 +56,14 @@ def _write_shards(
         }
         for name, held in shards.items():
             _write_file(file, held, metadata, sinks[name], options.progress)
+            sinks[name].settle()  # or many shards would keep their buffers
         last.write(safetensors.index_bytes(shards))
     return [str(target.with_name(name)) for name in names] + [str(index)]
 
 
-def _metadata(file: File) -> dict[str, str] | None:
-    if file.catalog.format.startswith("safetensors"):
+def metadata_of(file: File) -> dict[str, str] | None:
+    """Return the attributes of a model and its tensors as metadata that is all text."""
+    if file.catalog.format.startswith(("safetensors", "npz")):
         return carry.text_of(file.catalog.attributes)
     home = carry.brought_home(file.catalog)
     tensors = file.catalog.tensors.values()
@@ -83,6 +86,9 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
             code="refused",
             path=path,
             where=("objects", refusals[0][0]),
+            hint="`tark unpack` decodes an artifact"
+            if any(each.layout.startswith(PREFIX) for each in tensors)
+            else None,
         )
 
 

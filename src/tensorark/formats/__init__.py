@@ -14,6 +14,7 @@ _HOMES: Final = (
     ("tensorbit", "TENSORBIT_BLOB"),
     ("tensorbit", "TENSORBIT"),
     ("tensorbit", "TENSORBIT_DIRECTORY"),
+    ("npz", "NPZ"),
 )
 
 

@@ -21,9 +21,11 @@ SizeOf = Callable[[str | None], int]
 class Format:
     """A container format.
 
-    `sniff(head, tail, size)` says whether a file with these first 64 bytes, last 64 bytes and size
-    is meant to be one; it is total and never raises. `read` is the conversation that opens it.
+    `sniff(head, tail, size)` says whether a file with these first `head` bytes, last 64 bytes and
+    size is meant to be one; it is total and never raises. `read` is the conversation that opens it.
     `judge`, where a format defers rules about a tensor until it is interpreted, judges one by name.
+    `crc`, where a format keeps one over more than the payload, gives the CRC-32 of a tensor by
+    name, and that of what comes before its payload, or None.
     """
 
     name: str
@@ -33,3 +35,5 @@ class Format:
     read: Callable[[SizeOf, Reading], Steps[Catalog]]
     rules: tuple[Rule[Any], ...]
     judge: Callable[[Catalog, str, Reading], None] | None = None
+    crc: Callable[[Catalog, str], tuple[int, int] | None] | None = None
+    head: int = 64

@@ -26,7 +26,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "file.html": "A web page stands in place of the file: a log-in, or an error page.",
         "file.json": "A JSON document that is no shard index: perhaps the error of a server.",
         "file.npy": "An array file of numpy.",
-        "file.npz": "An archive of numpy arrays.",
         "file.pickle": "A Python pickle, which can run code when it is loaded. It is not.",
         "file.tar": "A tar archive.",
         "file.torch": "A torch checkpoint in a zip archive.",
@@ -171,8 +170,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "no-model-signing": "model-signing is not installed, or does not load.",
         "no-scipy": "scipy is not installed.",
         "no-torch": "torch is not installed.",
+        "npz-only": "The array is stored in an order or a stream that only an npz has.",
         "numpy-shape": "numpy holds no array of this shape.",
-        "pieces": "The part lies in several pieces, so it is no single range.",
         "quantized": "The tensor is quantised: dense values would be other numbers.",
         "refused": "The target format cannot hold some tensors; nothing was written.",
         "sources": "Nothing was named to be joined.",
@@ -197,6 +196,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "missing-resource": "A file that goes with the model is not there.",
         "missing-shard": "A file that the model needs is not there.",
         "no-space": "The disk has no room.",
+        "seal-content": "The content digest of a seal is not that over the digests of its parts.",
         "seal-file": "A file is missing, does not open, or is not the one that was sealed.",
         "seal-payload": "The payload of a tensor is not what was sealed.",
         "seal-rest": "Bytes outside of plain tensors, such as a header, are not what was sealed.",
@@ -250,7 +250,7 @@ def everything() -> Iterator[Explained]:
 
 @cache
 def _rules() -> Mapping[str, Explained]:
-    from tensorark.codecs import nm
+    from tensorark.codecs import nm, npy
     from tensorark.codecs.content import CONTENT_RULES
     from tensorark.codecs.ninfer.content import PAYLOAD_RULES
     from tensorark.codecs.ninfer.notes import NOTES
@@ -263,6 +263,7 @@ def _rules() -> Mapping[str, Explained]:
     ]
     every += [("payload", rule) for rule in CONTENT_RULES]
     every += [("Tensorbit", rule) for rule in nm.CONTENT_RULES]
+    every += [("npz", rule) for rule in npy.RULES]
     every += [("NInfer v3", rule) for rule in PAYLOAD_RULES]
     every += [("NInfer v3", rule) for rule in NOTES]
     every += [("NInfer v3", rule) for rule in survey.NOTES]

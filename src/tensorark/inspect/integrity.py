@@ -1,6 +1,7 @@
 """What verifying proved, in the terms of the integrity ladder of `.zt` (§6.1).
 
-Owns the verdict: without a digest nothing is proven, and no wording here may suggest otherwise.
+Owns the verdict: without a digest nothing is proven, and no wording here may suggest otherwise;
+where the rules of a format were applied to payload, that is said, and no more.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorark.api import File
+from tensorark.errors import LimitExceeded
+from tensorark.formats.zt.frame import RawFrame
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, nbytes_text
+from tensorark.model import Encoded
 from tensorark.verification import Verification
 
 _UNPROVEN = frozenset({"unknown-algorithm", "unknown-encoding"})
@@ -19,16 +23,23 @@ _UNPROVEN = frozenset({"unknown-algorithm", "unknown-encoding"})
 def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any]:
     """Return verdict, rungs, findings and refusals of a verification.
 
-    The verdict is ``damaged``, ``verified``, ``verified in part`` (some parts carry no digest),
-    ``nothing checked`` (none does) or ``not proven`` (a digest could not be judged, or `complete`
-    demands one that is not there).
+    The verdict is ``damaged``, ``verified``, ``verified in part`` (some parts carry no digest, or
+    none does and all were judged by the content rules of their format), ``nothing checked`` (none
+    does) or ``not proven`` (a digest could not be judged, or `complete` demands one that is not
+    there).
     """
-    refused = [error for error in found.refused if error.code in _UNPROVEN]
+    refused = [
+        error
+        for error in found.refused
+        if error.code in _UNPROVEN or isinstance(error, LimitExceeded)
+    ]
     return {
-        "verdict": _verdict(found, bool(refused), complete=complete),
+        "verdict": _verdict(file, found, bool(refused), complete=complete),
         "parts": found.parts,
         "checked": found.checked,
         "undigested": found.undigested,
+        "protected": found.protected,
+        "judged": found.judged,
         "nbytes": found.nbytes,
         "shards": found.shards,
         "findings": [finding(each) for each in found.findings],
@@ -44,30 +55,42 @@ def exit_code(value: Mapping[str, Any]) -> int:
     return codes.get(value["verdict"], 4)
 
 
-def _verdict(found: Verification, refused: bool, *, complete: bool) -> str:  # noqa: FBT001
+def _verdict(
+    file: File,
+    found: Verification,
+    refused: bool,  # noqa: FBT001
+    *,
+    complete: bool,
+) -> str:
     if found.findings:
         return "damaged"
     if refused or (complete and found.undigested):
         return "not proven"
-    if found.parts and not found.checked and not found.shards:
+    judged = found.judged > 0 and not found.refused
+    has_parts = found.parts > 0 or isinstance(file.catalog.native, RawFrame)  # a shard has blobs
+    if has_parts and not found.checked and not found.shards and not (found.parts and judged):
         return "nothing checked"
     return "verified in part" if found.undigested else "verified"
 
 
 def _rungs(file: File, found: Verification) -> list[dict[str, str]]:
     """Name each rung, the cheapest first, and how far it was climbed."""
-    native = file.format.name == "zt"
     size = nbytes_text(found.nbytes)
     content = f"{found.checked:,} of {counted(found.parts, 'part')} match their digest ({size})"
     if not found.checked:
         content = f"not climbed: none of {counted(found.parts, 'part')} was checked by a digest"
+    if found.judged:  # by a format that carries no digests
+        few = "" if found.judged == found.parts else f"{found.judged:,} of "
+        judged = f"{few}{counted(found.parts, 'part')} judged by the rules of their format ({size})"
+        content = f"no digests; {judged}"
+    if found.findings:
+        content = f"damaged: {counted(len(found.findings), 'fault')} above"
     rungs = [
         ("structure", "bounds and every rule that needs no payload hold"),
-        ("manifest", "its hash matches" if native else "not climbed: this format has no hash"),
+        ("manifest", _manifest(file)),
+        ("transport", _transport(file, found)),
         ("content", content),
     ]
-    if found.findings:
-        rungs[2] = ("content", f"damaged: {counted(len(found.findings), 'fault')} above")
     if file.catalog.files:
         total = counted(len(file.catalog.files), "shard")
         whole = f"{found.shards:,} of {total} match their whole-file digest"
@@ -75,3 +98,24 @@ def _rungs(file: File, found: Verification) -> list[dict[str, str]]:
     rungs.append(("artifact", "not climbed: compare `tark id --file` with a digest you trust"))
     rungs.append(("model", "not climbed: compare `tark id` with a digest you trust"))
     return [{"rung": rung, "result": result} for rung, result in rungs]
+
+
+def _manifest(file: File) -> str:
+    if file.format.name != "zt":
+        return "not climbed: this format has no hash"
+    if isinstance(file.catalog.native, RawFrame):
+        return "not climbed: a data shard has no manifest"
+    return "its hash matches"
+
+
+def _transport(file: File, found: Verification) -> str:
+    """Say how many encoded parts hold under the checksums of their encoding."""
+    if file.format.crc is not None:
+        return f"{found.protected:,} of {counted(found.parts, 'part')} match their CRC-32"
+    parts = (part for tensor in file.catalog.tensors.values() for part in tensor.parts.values())
+    encoded = sum(isinstance(part.blob, Encoded) for part in parts)
+    if not encoded:
+        return "not climbed: no part is encoded"
+    if not found.protected:
+        return f"not climbed: none of {counted(encoded, 'encoded part')} holds by checksums"
+    return f"{found.protected:,} of {counted(encoded, 'encoded part')} protected by frame checksums"

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from tensorark.api import File
-from tensorark.errors import ReadFailed
 from tensorark.inspect.plain import plain
 from tensorark.model import Encoded, Part, Raw, Tensor
 from tensorark.vocab import DTYPES, TYPES
@@ -24,7 +23,8 @@ LINE: Final = 64
 def main_part(tensor: Tensor) -> Part:
     """Return the part whose type is that of the elements."""
     parts = tensor.parts
-    return parts.get("data") or parts.get("values") or next(iter(parts.values()))
+    main = (parts.get(role) for role in ("data", "values", "weights"))
+    return next((part for part in main if part is not None), next(iter(parts.values())))
 
 
 def element_type(tensor: Tensor) -> str:
@@ -120,16 +120,18 @@ def report(file: File) -> dict[str, Any]:
 
 
 def files(file: File) -> list[dict[str, Any]]:
-    """Return the files of a model: the opened one (label None) and its shards, missing ones too."""
-    found = []
+    """Return the files of a model: the opened one (label None) and its shards.
+
+    One that is missing, or is another file, has no size, and `tensors` names what it should hold.
+    """
+    missing = file.missing()
+    found: list[dict[str, Any]] = []
     for label in (None, *file.catalog.files):
-        try:
-            size: int | None = file.source.size(label)
-        except ReadFailed as error:
-            if error.code != "missing-shard":
-                raise
-            size = None
-        found.append({"label": label, "size": size, "present": size is not None})
+        if label in missing:
+            lost = list(missing[label])
+            found.append({"label": label, "size": None, "present": False, "tensors": lost})
+        else:
+            found.append({"label": label, "size": file.source.size(label), "present": True})
     return found
 
 

@@ -7,7 +7,7 @@ or dequantised. Of complex numbers the magnitude is measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ import numpy as np
 from tensorark.api import File
 from tensorark.codecs.numbers import Array, decode, numpy_dtype
 from tensorark.errors import LimitExceeded
-from tensorark.model import Part, Raw, Span, Tensor
+from tensorark.model import Tensor
 
 BLOCK: Final = 1 << 20
 """Bytes of payload that are looked at at a time; a multiple of every element's width."""
@@ -97,7 +97,7 @@ def blocks(file: File, tensor: Tensor) -> Iterator[Array]:
     """
     where = ("objects", tensor.name, "parts", "data")
     part = tensor.parts.get("data")
-    if tensor.layout != "dense" or part is None or len(_raw_spans(part)) != 1:
+    if tensor.layout != "dense" or part is None:
         if max(tensor.elements * 16, tensor.nbytes) > WHOLE:
             detail = "the tensor is too large to be taken apart at once"
             found = f"{tensor.elements} elements"
@@ -106,7 +106,7 @@ def blocks(file: File, tensor: Tensor) -> Iterator[Array]:
         return
     left = tensor.elements
     width = numpy_dtype(part.dtype, part.type).itemsize  # refuses unknown types before any byte
-    for chunk in file.chunks(part, where):
+    for chunk in _in_elements(file.chunks(part, where), width):
         for start in range(0, len(chunk), BLOCK):
             piece = chunk[start : start + BLOCK]
             per_byte = 2 if part.type == "f4_e2m1" else 1
@@ -115,8 +115,20 @@ def blocks(file: File, tensor: Tensor) -> Iterator[Array]:
             yield decode(piece, (part.dtype, part.type), (count,), where)
 
 
-def _raw_spans(part: Part) -> tuple[Span, ...]:
-    return part.blob.spans if isinstance(part.blob, Raw) else ()
+def _in_elements(chunks: Iterable[memoryview], width: int) -> Iterator[memoryview]:
+    """Yield the same bytes cut between elements: frames and spans may end anywhere."""
+    rest = b""
+    for chunk in chunks:
+        lacking = (width - len(rest)) % width if rest else 0
+        rest += bytes(chunk[:lacking])
+        if rest and len(rest) == width:
+            yield memoryview(rest)
+            rest = b""
+        if not rest:
+            whole = lacking + (len(chunk) - lacking) // width * width
+            if whole > lacking:
+                yield chunk[lacking:whole]
+            rest = bytes(chunk[whole:])
 
 
 def measure(file: File, tensor: Tensor, progress: Callable[[int], None]) -> Statistics:

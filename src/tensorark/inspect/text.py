@@ -93,9 +93,17 @@ def _files(files: Sequence[Mapping[str, Any]]) -> list[str]:
         )
     ]
     for each in shards:
-        size = nbytes_text(each["size"]) if each["present"] else "missing"
+        size = nbytes_text(each["size"]) if each["present"] else _missing(each["tensors"])
         lines.append(f"{escaped(each['label'])}  {size}")
     return lines
+
+
+def _missing(tensors: Sequence[str]) -> str:
+    names = ", ".join(map(escaped, tensors[:_LOST])) + (", …" if len(tensors) > _LOST else "")
+    return f"missing, with {counted(len(tensors), 'tensor')}: {names}"
+
+
+_LOST: Final = 4  # names that are shown of a shard that is missing
 
 
 def _digests(digests: Mapping[str, Any]) -> str:
@@ -107,7 +115,7 @@ def _digests(digests: Mapping[str, Any]) -> str:
 
 def _alignment(facts: Mapping[str, int]) -> str:
     if not facts["parts"]:
-        return "no payload"
+        return "no raw payload"
     wrong = [
         f"{facts[key]:,} not aligned to {what}"
         for key, what in (
@@ -160,15 +168,20 @@ def finding_text(found: Mapping[str, Any]) -> str:
     """Write a finding in one line: what is wrong, rule and section, place, byte offset."""
     text = found["detail"]
     if found["expected"] is not None:
-        text += f": expected {found['expected']}"
+        text += f": expected {_side(found['expected'])}"
         if found["found"] is not None:
-            text += f", found {found['found']}"
+            text += f", found {_side(found['found'])}"
     facts = [found["rule"] + (f" §{found['section']}" if found["section"] else "")]
     if found["place"]:
         facts.append(f"at {found['place']}")
     if found["offset"] is not None:
         facts.append(f"byte {found['offset']}")
     return printable(f"{text} [{', '.join(facts)}]")
+
+
+def _side(value: object) -> object:
+    """Return one side of a disagreement; numbers that JSON has none of as they are called."""
+    return value["$float"] if isinstance(value, Mapping) and "$float" in value else value
 
 
 def tree_rows(

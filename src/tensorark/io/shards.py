@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,19 @@ _END: Final = 64
 _BLOCK: Final = 4 << 20
 
 
+_FRESH: Final = 1.0  # seconds
+_TICK: Final = 100_000_000  # nanoseconds between two times that a filesystem tells apart
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The names in a folder by size, as they were `at` a time; `changed` is that of the folder."""
+
+    changed: int
+    at: float
+    names: dict[int, list[str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shards:
     """Finds the shards of the file `root` by what it says of them; picklable.
@@ -47,6 +61,7 @@ class Shards:
     judge: Judge
     store: Path | None = None
     _digests: dict[tuple[object, ...], str] = field(default_factory=dict, compare=False, repr=False)
+    _listings: list[_Listing] = field(default_factory=list, compare=False, repr=False)
 
     def __call__(self, label: str) -> Path:
         """Return the path of the shard `label`, its size and frame checked.
@@ -112,17 +127,29 @@ class Shards:
         algorithm, _, digits = wanted.digest.partition(":")
         if algorithm not in HASHES:
             return None
-        try:
-            with os.scandir(self.root.parent) as entries:
-                names = sorted(each.name for each in entries if _has_size(each, wanted.size))
-        except OSError:
-            return None
-        for name in names:
+        for name in self._beside(wanted.size):
             with suppress(Error):
                 path = sibling(self.root.parent, name)
                 if self._fault(path, wanted) is None and self._digest(path, algorithm) == digits:
                     return path
         return None
+
+    def _beside(self, size: int) -> list[str]:
+        """Return the files of the root's folder that have `size` bytes.
+
+        The folder is listed once a second at most while it does not change: of very many shards
+        all may be missing.
+        """
+        try:
+            changed, now = self.root.parent.stat().st_mtime_ns, time.monotonic()
+            last = next(iter(self._listings), None)  # other threads may take it away
+            if last is None or last.changed != changed or not 0 <= now - last.at < _FRESH:
+                is_sure = time.time_ns() - changed > _TICK  # else another change could not be told
+                last = _Listing(changed, now, _names_by_size(self.root.parent))
+                self._listings[:] = [last] if is_sure else []
+        except OSError:
+            return []
+        return last.names.get(size, [])
 
     def _fault(self, path: Path, wanted: Shard) -> str | None:
         """Say why the file at `path` is not the shard: "" where there is none, None if it may be.
@@ -189,16 +216,20 @@ def digest_of_file(path: str | os.PathLike[str], algorithm: str) -> str:
     return state.hexdigest()
 
 
-def _has_size(entry: os.DirEntry[str], size: int) -> bool:
-    try:
-        return entry.is_file() and entry.stat().st_size == size
-    except OSError:
-        return False
+def _names_by_size(folder: Path) -> dict[int, list[str]]:
+    names: dict[int, list[str]] = {}
+    with os.scandir(folder) as entries:
+        for each in entries:
+            with suppress(OSError):
+                if each.is_file():
+                    names.setdefault(each.stat().st_size, []).append(each.name)
+    return {size: sorted(found) for size, found in names.items()}
 
 
 def _is_unspeakable(error: ReadFailed) -> bool:
-    """Whether no file can have this name: the digits of a digest may be of any number."""
+    """Whether no file has this name: digits may be of any number, and a link may lead to itself."""
     import errno
 
     cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in {errno.ENAMETOOLONG, errno.EINVAL}
+    unusable = {errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP}
+    return isinstance(cause, OSError) and cause.errno in unusable

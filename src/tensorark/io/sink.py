@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tensorark.errors import InvalidInput, ReadFailed
@@ -165,6 +166,22 @@ class Sink:
             if self.read(a + done, size) != self.read(b + done, size):
                 return False
         return True
+
+    def patch(self, pieces: Sequence[tuple[int, bytes]]) -> None:
+        """Replace bytes that were written before, each at its offset: what is known afterwards."""
+        self.flush()
+        for offset, data in pieces:
+            staged = self._cuts[0][1]  # what lies behind is written again from the stage
+            within = 0 <= offset <= self.tell() - len(data)
+            _require(within, "nothing was written there", offset)
+            start = max(0, staged - offset)
+            if start < len(data):
+                first = max(offset - staged, 0)
+                self._stage[first : first + len(data) - start] = data[start:]
+            try:
+                os.pwrite(self._descriptor, data, offset)
+            except OSError as error:
+                raise write_failed(error, self._target) from error
 
     def flush(self) -> None:
         """Bring everything into the file at `path`, to be read there; writing may go on."""

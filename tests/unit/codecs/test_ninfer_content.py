@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tensorark.codecs.layouts import assemble, judge
+from tensorark.codecs.ninfer import layouts
 from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.encoding import encode
 from tensorark.codecs.ninfer.layouts import elements
@@ -122,12 +123,13 @@ class Reader:
 
     def __init__(self, data: bytes) -> None:
         self.data = memoryview(data)
-        self.read = 0
+        self.read = self.largest = 0
 
     def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
         assert role == "data"
         piece = self.data[start:stop]
         self.read += len(piece)
+        self.largest = max(self.largest, len(piece))
         return piece
 
 
@@ -172,6 +174,44 @@ def test_a_stack_with_several_divisors_is_read_range_by_range():
     flat = assemble(found, Reader(bytes(data))).reshape(-1)
     for start, stop in [(255 * 64, 257 * 64), (100, 400 * 64 + 3)]:
         assert (elements(found, Reader(bytes(data)), start, stop) == flat[start:stop]).all()
+
+
+@pytest.mark.parametrize(
+    ("format_", "shape", "divisors"),
+    [
+        *(
+            (each, (700, 200), 1)
+            for each in LAYOUT_OF
+            if not each.startswith(("gguf_", "nvfp4", "bf16", "fp32", "int32"))
+        ),
+        ("nvfp4", (1024, 64), 1),
+        ("nvfp4", (1024, 64), 4),
+    ],
+)
+def test_a_large_object_is_never_whole_in_memory(monkeypatch, format_, shape, divisors):
+    whole = geometry(format_, LAYOUT_OF[format_], shape, divisors)
+    data = np.random.default_rng(4).integers(0, 0x7B, whole.nbytes).astype(np.uint8).tobytes()
+    more = {} if divisors == 1 else {"divisors": divisors}
+    found = tensor(format_, shape, len(data), **more)
+    at_once = assemble(found, Reader(data))
+    monkeypatch.setattr(layouts, "_WHOLE", 1000)
+    monkeypatch.setattr(layouts, "_CHUNK", 128 * 64)
+    reader = Reader(data)
+    assert assemble(found, reader).tobytes() == at_once.tobytes()
+    assert reader.read == reader.data.nbytes - _gaps(whole) + _repeated(whole)
+    assert reader.largest <= 2 * 128 * 64  # a row may be padded to twice its columns
+
+
+def _gaps(whole):
+    return whole.nbytes - sum(each.nbytes for each in whole.planes)
+
+
+def _repeated(whole):
+    """Bytes of divisors, which go along with each run of rows."""
+    if whole.format != "nvfp4":
+        return 0
+    runs = whole.rows // 128
+    return 4 * runs - whole.plane("divisors").nbytes
 
 
 @pytest.mark.parametrize(

@@ -118,13 +118,14 @@ def scale_word(doc: Payload) -> Iterator[Fault]:
     whole = doc.whole
     if whole.format in GROUPED:
         scales = doc.group_scales[:, : doc.used]
-        bad = _not_finite(scales, 0x7C00)
+        bad, expected = _not_finite(scales, 0x7C00), "a finite FP16 number"
         if not CODINGS[whole.format].offset:
             bad |= scales == _MINUS_ZERO
+            expected += ", not minus zero"
         found = _first(bad)
         if found is not None:
             column = found[1] * GROUPED[whole.format].group
-            expected, word = "a finite FP16 number, not minus zero", _word(scales[found], 4)
+            word = _word(scales[found], 4)
             yield _at(doc, (found[0], column), "an illegal scale", expected, word)
     elif whole.format in ROW_SCALED:
         _, words = fp8_planes(whole, doc.planes)

@@ -37,11 +37,18 @@ ELEMENT: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
 """The numpy type of each format of plain words; all others decode to float32."""
 
 
-def decode(whole: Geometry, data: memoryview, start: int = 0, stop: int | None = None) -> Array:
+def decode(
+    whole: Geometry,
+    data: memoryview,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    out: Floats | None = None,
+) -> Array:
     """Return rows [start, stop) of an encoded object as [rows, columns].
 
-    Plain words are a view of `data`; everything else is a new float32 array. Codes and scales that
-    the format forbids are decoded as what their words say.
+    Plain words are a view of `data`; everything else is a new float32 array, or `out`. Codes and
+    scales that the format forbids are decoded as what their words say.
 
     Raises:
         Unsupported: for blocks of GGUF, which are kept as they are.
@@ -57,7 +64,8 @@ def decode(whole: Geometry, data: memoryview, start: int = 0, stop: int | None =
         words = planes["data"].reshape(whole.rows, -1)[start:stop]
         return words.view(ELEMENT[whole.format])
     decoder = _decoder(whole.format)
-    out = np.empty((stop - start, whole.columns), np.float32)
+    if out is None:
+        out = np.empty((stop - start, whole.columns), np.float32)
     decoder(whole, planes, start, out)
     return out
 

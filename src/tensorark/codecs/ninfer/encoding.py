@@ -12,17 +12,29 @@ from typing import Final, Literal
 import numpy as np
 
 from tensorark.codecs.ninfer import fp8, groups, nvfp4
+from tensorark.codecs.ninfer import search as searching
 from tensorark.codecs.ninfer.decoding import BLOCK, ELEMENT, Array, Planes
 from tensorark.codecs.ninfer.words import Floats, Octets, as_octets
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.vocab.ninfer import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
 
-Method = Literal["cast_direct", "grouped_absmax", "fp8_row_maxabs", "nvfp4_absmax", "nvfp4_maxabs"]
+Method = Literal[
+    "cast_direct",
+    "grouped_absmax",
+    "grouped_search",
+    "fp8_row_maxabs",
+    "nvfp4_absmax",
+    "nvfp4_maxabs",
+]
 
 METHODS: Final[Mapping[str, tuple[Method, ...]]] = MappingProxyType(
     {
         **dict.fromkeys(DIRECT, ("cast_direct",)),
-        **{name: ("grouped_absmax",) for name in GROUPED if groups.CODINGS[name].qmax},
+        **{
+            name: ("grouped_absmax", "grouped_search")
+            for name in GROUPED
+            if groups.CODINGS[name].qmax
+        },
         **dict.fromkeys(ROW_SCALED, ("fp8_row_maxabs",)),
         NVFP4: ("nvfp4_absmax", "nvfp4_maxabs"),
     }
@@ -51,8 +63,8 @@ def encode_rows(
     if method == "cast_direct":
         return {"data": as_octets(cast_direct(values, whole.format)).reshape(-1)}
     floats = as_float32(values)
-    if method == "grouped_absmax":
-        return _encode_groups(whole, floats)
+    if method in {"grouped_absmax", "grouped_search"}:
+        return _encode_groups(whole, floats, search=method == "grouped_search")
     if method == "fp8_row_maxabs":
         return _encode_fp8(whole, floats)
     if divisor is None:
@@ -124,13 +136,14 @@ def join(whole: Geometry, planes: Planes) -> bytes:
     return octets.tobytes()
 
 
-def _encode_groups(whole: Geometry, floats: Floats) -> dict[str, Octets]:
+def _encode_groups(whole: Geometry, floats: Floats, *, search: bool) -> dict[str, Octets]:
     stored = GROUPED[whole.format]
     per_row = whole.plane("scales").stride // 2
     padded = np.zeros((len(floats), per_row * stored.group), np.float32)
     padded[:, : whole.columns] = floats
     values = padded.reshape(len(floats), per_row, stored.group)
-    codes, scales = groups.quantize(groups.CODINGS[whole.format], values)
+    quantize = searching.search if search else groups.quantize
+    codes, scales = quantize(groups.CODINGS[whole.format], values)
     return pack_groups(whole.format, codes, scales)
 
 

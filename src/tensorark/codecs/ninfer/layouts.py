@@ -17,15 +17,18 @@ from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.decoding import ELEMENT, decode
 from tensorark.codecs.numbers import Array
 from tensorark.errors import Error, Rejected, Unsupported
-from tensorark.model import Tensor
+from tensorark.model import Raw, Tensor
 from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.ninfer import LAYOUTS as IDS
 from tensorark.vocab.layouts.ninfer import NINFER
-from tensorark.vocab.ninfer import GGUF, Geometry, geometry_of, slices
+from tensorark.vocab.ninfer import DIRECT, GGUF, Geometry, geometry_of, slices
 
-_CHUNK: Final = 1 << 22
+_CHUNK: Final = 1 << 21
 """Elements of the rows that are read at a time for a range."""
+
+_WHOLE: Final = 16 << 20
+"""Bytes of an object that are read at once."""
 
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
@@ -37,7 +40,19 @@ def assemble(tensor: Tensor, read: Bytes) -> Array:
     """
     whole = _geometry(tensor)
     _require_numbers(tensor, whole)
+    if _is_piecemeal(tensor, whole):
+        return shaped(elements(tensor, read, 0, whole.rows * whole.columns), tensor)
     return shaped(decode(whole, read("data")), tensor)
+
+
+def _is_piecemeal(tensor: Tensor, whole: Geometry) -> bool:
+    """Tell whether an object is decoded some rows at a time, so that it is never whole in memory.
+
+    Plain words are a view of what was read. What is encoded again is not: its planes lie apart, and
+    each run of rows would decode frames of all of them.
+    """
+    raw = isinstance(tensor.parts["data"].blob, Raw)
+    return raw and whole.nbytes > _WHOLE and whole.format not in DIRECT
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:
@@ -54,8 +69,12 @@ def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:
                 data[plane.offset : plane.offset + length] = read("data", offset, offset + length)
             begin, end = max(first, row, cut.first), min(last, cut.first + cut.geometry.rows)
             end = min(end, row + step)
-            found = decode(cut.geometry, memoryview(data), begin - cut.first, end - cut.first)
-            rows[begin - first : end - first] = found
+            window = begin - cut.first, end - cut.first
+            target = rows[begin - first : end - first]
+            if whole.format in DIRECT:
+                target[...] = decode(cut.geometry, memoryview(data), *window)
+            else:
+                decode(cut.geometry, memoryview(data), *window, out=target)
     return rows.reshape(-1)[start - first * whole.columns :][: stop - start]
 
 

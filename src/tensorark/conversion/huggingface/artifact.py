@@ -20,7 +20,7 @@ from tensorark.conversion.huggingface.plan import Draft, Parent, auxiliary_shape
 from tensorark.conversion.huggingface.presets import PRESETS
 from tensorark.conversion.huggingface.recipe import BASE, Recipe, read_recipe
 from tensorark.conversion.huggingface.resources import find_resources
-from tensorark.errors import InvalidInput
+from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.directory import Directory, Stored
 from tensorark.formats.ninfer.write import (
@@ -95,7 +95,13 @@ def recipe_of(recipe: Recipe | PathLike) -> Recipe:
     """
     if isinstance(recipe, Recipe):
         return recipe
-    return PRESETS[str(recipe)] if str(recipe) in PRESETS else read_recipe(recipe, PRESETS)
+    if str(recipe) in PRESETS:
+        return PRESETS[str(recipe)]
+    try:
+        return read_recipe(recipe, PRESETS)
+    except ReadFailed as error:
+        error.hint = "presets are " + " ".join(PRESETS)
+        raise
 
 
 def planned_artifact(

@@ -331,9 +331,14 @@ def _rows(
         )
     is_plain = tensor.layout == "dense" and part.type is None and part.dtype in _PLAIN
     if encoding is None and not is_plain:
+        detail, hint = "the tensor is quantised in a way that is not known", None
+        if checkpoint.has(f"{tensor.name}_scale_inv"):
+            detail = "FP8 weights with a scale for each block (weight_scale_inv) are not converted"
+            hint = "no format of NInfer has scales of blocks; start from the checkpoint in bf16"
         raise Unsupported(
-            "the tensor is quantised in a way that is not known",
+            detail,
             code="checkpoint-type",
+            hint=hint,
             path=str(checkpoint.folder),
             where=("objects", tensor.name),
             found=part.type or part.dtype,

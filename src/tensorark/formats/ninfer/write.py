@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensorark.errors import InvalidInput, Rejected
+from tensorark.errors import InvalidInput, LimitExceeded, Rejected
 from tensorark.formats.ninfer.directory import Directory, Stored, StoredResource, StoredTensor
 from tensorark.formats.ninfer.frame import (
     HEADER_SIZE,
@@ -23,6 +23,7 @@ from tensorark.formats.ninfer.frame import (
 )
 from tensorark.formats.ninfer.layouts import ALIGNMENT, RESOURCE_ENCODING, align_up, geometry
 from tensorark.formats.ninfer.read import judge_directory
+from tensorark.limits import DEFAULT
 from tensorark.rules import Reading
 from tensorark.wire.jsonplaces import after_space
 from tensorark.wire.strictjson import Real
@@ -321,8 +322,12 @@ def restore(text: bytes, json_bytes: int, *, entry: str, artifact_id: bytes) -> 
 
     Raises:
         InvalidInput: when a reader would reject the directory, or it is one of several files.
+        LimitExceeded: when the text, filled up to `json_bytes`, is larger than a reader takes.
     """
     _check_id(artifact_id)
+    if json_bytes > DEFAULT.ninfer_directory:
+        detail, most = "the directory is too large", DEFAULT.ninfer_directory
+        raise LimitExceeded(detail, section="3.1", expected=most, found=json_bytes)
     padded = text.ljust(json_bytes)
     directory = _judged(padded, entry, artifact_id, None)
     if len(directory.files) != 1:

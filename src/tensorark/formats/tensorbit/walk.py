@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Final
 
 from tensorark.formats.tensorbit.frame import (
@@ -191,17 +192,21 @@ def guessed_shape(name: str, weights: int, side: int) -> tuple[int, int] | None:
 
 
 def hidden_size(sizes: Sequence[tuple[str, int]]) -> int:
-    """Return the hidden size that square projections give away; 0 where there is none."""
-    squares = [
-        _root(weights)
-        for name, weights in sizes
-        if any(part in name for part in ("q_proj", "o_proj")) and _root(weights) >= _SIDE
-    ]
-    return max(squares, default=0)
+    """Return the hidden size that square projections give away; 0 where there is none.
+
+    The largest of queries and outputs; without one, the smallest of keys and values.
+    """
+    outer, inner = (
+        [
+            isqrt(weights)
+            for name, weights in sizes
+            if any(part in name for part in parts) and _is_square(weights)
+        ]
+        for parts in (("q_proj", "o_proj"), ("k_proj", "v_proj"))
+    )
+    return max(outer) if outer else min(inner, default=0)
 
 
-def _root(value: int) -> int:
-    from math import isqrt
-
+def _is_square(value: int) -> bool:
     root = isqrt(value)
-    return root if root * root == value else 0
+    return root * root == value and root >= _SIDE

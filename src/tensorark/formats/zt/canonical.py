@@ -206,8 +206,13 @@ def canonical_order(doc: Layout) -> Iterator[Fault]:
 
 @rule("zt.canonical-placement", section="6.3.2", stage="canonical")
 def canonical_placement(doc: Layout) -> Iterator[Fault]:
-    """Blobs and manifest start at multiples of 64 KiB; the footer follows the manifest at once."""
+    """Blobs and manifest start at multiples of 64 KiB; the footer follows the manifest at once.
+
+    A part without bytes stands at the next free place and takes no room; the first one decides for
+    all of them, which share it.
+    """
     manifest = doc.manifest
+    yield from _empty_place(manifest)
     for part, offset in enumerate(manifest.offsets):
         if offset % CANONICAL_ALIGN and manifest.part_shards[part] is None:
             where = manifest.part_place(part, "blob", 0)
@@ -222,6 +227,23 @@ def canonical_placement(doc: Layout) -> Iterator[Fault]:
     if end != frame.data_end:
         detail = "the footer does not follow the manifest"
         yield Fault((), detail, f"a footer at {end}", frame.data_end, end)
+
+
+def _empty_place(manifest: Manifest) -> Iterator[Fault]:
+    """Judge the place of the first part without bytes: else one model would have many files."""
+    end = len(MAGIC)
+    for part in _in_canonical_order(manifest):
+        offset, length = manifest.offsets[part], manifest.lengths[part]
+        if manifest.part_shards[part] is not None:
+            continue
+        if not length:
+            expected = align_up(end, CANONICAL_ALIGN)
+            if offset != expected and offset % CANONICAL_ALIGN == 0:
+                where = manifest.part_place(part, "blob", 0)
+                detail = "a part without bytes does not stand at the next free place"
+                yield Fault(where, detail, expected, offset)
+            return
+        end = max(end, offset + length)
 
 
 @rule("zt.canonical-blobs", section="6.3.1", stage="canonical")

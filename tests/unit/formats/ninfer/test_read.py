@@ -194,6 +194,23 @@ def test_a_missing_continuation_fails_only_what_touches_it(tmp_path):
         assert list(file.missing()) == ["model.ninfer.part-0001"]
 
 
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+def test_a_slice_needs_the_continuations_of_its_rows_alone(tmp_path, io):
+    (stored,) = (each for each in OBJECTS if each["id"] == "w.bf16")
+    cut = stored["offset"] + stored["bytes"] // 2  # between rows 3 and 4 of 8
+    with api.open(model(tmp_path)) as file:
+        whole = file["w.bf16"].numpy(copy=True)
+    path = write_set(tmp_path, DIRECTORY, PAYLOAD, (cut,), "cut.ninfer")
+    with api.open(path, io=io) as file:
+        assert (file["w.bf16"][2:6:3, ::-1] == whole[2:6:3, ::-1]).all()
+    (tmp_path / "cut.ninfer.part-0001").unlink()
+    with api.open(path, io=io) as file:
+        assert (file["w.bf16"][1:4, 1] == whole[1:4, 1]).all()
+        assert file["w.q4"][2, 0] == code(2, 0)
+        with pytest.raises(ReadFailed):
+            file["w.bf16"][4]
+
+
 def test_a_continuation_of_another_set_does_not_match(tmp_path):
     path = model(tmp_path, CUTS)
     foreign = Path(f"{path}.part-0001")

@@ -14,7 +14,15 @@ from tensorark import api
 from tensorark.conversion import convert
 from tensorark.conversion.artifact import write_set
 from tensorark.conversion.ninfer import payload_of, read_resource, replace_resources, resplit
-from tensorark.errors import Error, InvalidInput, NotFound, ReadFailed, Unsupported
+from tensorark.conversion.objects import export_objects, import_objects
+from tensorark.errors import (
+    Error,
+    InvalidInput,
+    LimitExceeded,
+    NotFound,
+    ReadFailed,
+    Unsupported,
+)
 from tensorark.formats.ninfer.directory import StoredTensor
 from tensorark.formats.ninfer.write import (
     NewResource,
@@ -27,6 +35,7 @@ from tensorark.formats.ninfer.write import (
     plan,
     split,
 )
+from tensorark.metadata import edit_metadata
 from tensorark.wire.strictjson import parse
 from tensorark.writer import Writer
 from tests.unit.formats.ninfer.sets import (
@@ -440,7 +449,7 @@ def test_a_zt_that_carries_no_artifact_is_refused(tmp_path):
     assert not (tmp_path / "x.ninfer").exists()
 
 
-@pytest.mark.parametrize("spoil", ["gone", "changed", "text", "id", "strays"])
+@pytest.mark.parametrize("spoil", ["gone", "changed", "text", "id", "strays", "object"])
 def test_a_zt_that_was_altered_is_refused(tmp_path, spoil):
     import numpy as np
 
@@ -453,6 +462,8 @@ def test_a_zt_that_was_altered_is_refused(tmp_path, spoil):
             attribute["artifact_id"] = "00"
         if spoil == "strays":
             attribute["strays"] = [[250, bytes(100)]]
+        if spoil == "object":
+            attribute["strays"] = [[256, b"\1"]]
         with Writer(tmp_path / "bad.zt", attributes={"ninfer": attribute}) as writer:
             for name, view in hub.items():
                 if spoil == "gone" and name == "a.div":
@@ -488,3 +499,29 @@ if (VECTORS := shared()) is not None:
                 for file in each["files"]
             }
             assert files_of(tmp_path / folder) == wanted
+
+
+@pytest.mark.parametrize("spoil", ["text", "slack"])
+@pytest.mark.parametrize("suffix", [".zt", ".safetensors"])
+def test_a_small_file_does_not_become_one_of_zeros_that_fills_a_disk(tmp_path, spoil, suffix):
+    path, target = tmp_path / f"hub{suffix}", tmp_path / "x.ninfer"
+    source = model(tmp_path)
+    if suffix == ".zt":
+        convert(source, path)
+        with api.open(path) as file:
+            carried = dict(file.attributes["ninfer"])
+    else:
+        export_objects(source, path)
+        with api.open(path) as file:
+            carried = json.loads(file.catalog.attributes["ninfer"])
+    if spoil == "text":
+        carried["json_bytes"] = 1 << 39
+    else:
+        old = f'"payload_bytes":{len(PAYLOAD)}'
+        assert old in carried["directory"]
+        carried["json_bytes"] += 100
+        carried["directory"] = carried["directory"].replace(old, f'"payload_bytes":{1 << 60}')
+    edit_metadata(path, {"ninfer": carried if suffix == ".zt" else json.dumps(carried)})
+    with pytest.raises(LimitExceeded):
+        convert(path, target) if suffix == ".zt" else import_objects(path, target)
+    assert sorted(each.name for each in tmp_path.iterdir()) == [path.name, source.name]

@@ -18,6 +18,7 @@ from tensorark.formats.ninfer.architecture import model, text
 from tensorark.formats.ninfer.architecture.fields import Fields
 from tensorark.formats.ninfer.architecture.parameter import Parameter
 from tensorark.formats.ninfer.directory import Binding, Directory, StoredTensor, Use
+from tensorark.formats.ninfer.schema import shown
 from tensorark.formats.ninfer.uses import COLUMNS, DIVISOR, SIGNS, USE_RULES, auxiliaries
 from tensorark.rules import Fault, Finding, Reading, Rule, rule
 
@@ -98,11 +99,12 @@ def arch_config(directory: Directory) -> Iterator[Fault]:
         where: Place = ("components", name, "config", *each.place)
         found: object = configs[name]
         for key in each.place:
-            found = found.get(key, "nothing") if isinstance(found, Mapping) else "nothing"
-        shown = found if isinstance(found, (str, int, float)) else type(found).__name__
-        if isinstance(shown, str):
-            shown = quoted(shown)
-        yield Fault(where, f"{'.'.join(each.place)}: {each.detail}", each.expected, shown)
+            found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
+        words = "nothing" if found is _ABSENT else shown(found)
+        yield Fault(where, f"{'.'.join(each.place)}: {each.detail}", each.expected, words)
+
+
+_ABSENT: Final = object()
 
 
 COMPONENT_RULES: Final[tuple[Rule[Directory], ...]] = (arch_component, arch_target)
