@@ -36,6 +36,7 @@ cover: .venv/.ready ## the test suite with branch coverage
 
 bench: .venv/.ready ## measure on this machine, against the packages that are test oracles too
 	.venv/bin/python -m bench $(BENCH_ARGS)
+	.venv/bin/python -m bench.codecs $(BENCH_ARGS)
 
 # ------------------------------------------------------------------------------------- environments
 # Two, so that the demonstration proves that the run-time dependencies suffice. Each is made anew when its

@@ -16,8 +16,14 @@ from pathlib import Path
 from bench import tasks
 
 _IMPORTS = {
-    "tensorark": ["tensorark.numpy", "tensorark.conversion", "tensorark.verification", "ml_dtypes"],
-    "ztensor": ["ztensor"],
+    "tensorark": [
+        "tensorark.numpy",
+        "tensorark.codecs.layouts",
+        "tensorark.conversion",
+        "tensorark.verification",
+        "ml_dtypes",
+    ],
+    "ztensor": ["ztensor", "ztensor.numpy"],
     "safetensors": ["safetensors.numpy"],
     "limit": [],
 }

@@ -227,12 +227,10 @@ def save_tensorark_safetensors(_base: Path, scratch: Path) -> None:
 
 
 def save_ztensor(base: Path, scratch: Path) -> None:
-    import ztensor
+    import ztensor.numpy
 
-    options = {"align": 4096} if base.name == "M" else {}
-    with ztensor.Writer(str(scratch / "out.zt"), **options) as writer:
-        for name in sorted(_arrays):
-            writer.add(name, _arrays[name])
+    align = 4096 if base.name == "M" else None
+    ztensor.numpy.save_file(_arrays, scratch / "out.zt", align=align)
     sync(scratch / "out.zt")
 
 
