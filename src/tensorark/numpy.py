@@ -43,7 +43,8 @@ def load_all(file: File) -> dict[str, Array]:
 
     plain: list[tuple[str, Span]] = []
     arrays: dict[str, Array] = {}
-    for name, tensor in file.catalog.tensors.items():
+    tensors = list(file.catalog.tensors.items())  # each is built when it is asked for
+    for name, tensor in tensors:
         part = tensor.parts.get("data")
         if (
             tensor.layout == "dense"
@@ -55,7 +56,7 @@ def load_all(file: File) -> dict[str, Array]:
     buffers = dict(
         zip([n for n, _ in plain], load(file.source, [s for _, s in plain]), strict=True)
     )
-    for name, tensor in file.catalog.tensors.items():
+    for name, tensor in tensors:
         if name in buffers:
             part = tensor.parts["data"]
             where = ("objects", name, "parts", "data")

@@ -518,9 +518,9 @@ def rewrite(
                 progress(len(chunk))
             span, digest = assembly.end()
             check_digest(part, digest, where, file.path)
-            parts[role] = replace(part, blob=assembly.blob(span), digest=digest)
+            parts[role] = Part(assembly.blob(span), part.dtype, part.type, digest)
         attributes = tensor.attributes if carried is None else carried.tensors.get(name)
-        tensors.append(replace(tensor, parts=parts, attributes=attributes))
+        tensors.append(Tensor(name, tensor.shape, tensor.layout, parts, attributes))
     assembly.finish(tensors, file.catalog.attributes if carried is None else carried.file)
     revalidate(sink, canonical_form=align is None)
     return tensors

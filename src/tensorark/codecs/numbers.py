@@ -110,7 +110,8 @@ def decode(
     dtype, type_ = part
     element = numpy_dtype(dtype, type_)
     count = prod(shape)
-    Reading().require(PART_RULES, Content(where=where, data=data, type=type_, elements=count))
+    if type_ is not None:  # no storage type forbids any bytes (§4.1)
+        Reading().require(PART_RULES, Content(where=where, data=data, type=type_, elements=count))
     values: Array
     if is_packed(type_):
         values = unpack_nibbles(data)[:count].view(element)
