@@ -135,6 +135,18 @@ class ReadFailed(Error, OSError):
 _LONGEST_STEP: Final = 120
 
 
+def unstorable(error: Error) -> InvalidInput:
+    """Return the fault of a caller whose file a reader would refuse with `error`."""
+    return InvalidInput(
+        f"this cannot be stored: {error.detail}",
+        code=error.code,
+        section=error.section,
+        where=error.where,
+        expected=error.expected,
+        found=error.found,
+    )
+
+
 def place(where: Where) -> str:
     """Write a place inside a catalog as one readable path, such as ``objects["a.b"].parts``."""
     text = ""

@@ -17,7 +17,7 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import PathLike
-from tensorark.errors import Error, InvalidInput
+from tensorark.errors import Error, InvalidInput, unstorable
 from tensorark.formats.zt.amend import KEEP, Attributes, amended, inherited_align
 from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, VERSION, RawFrame, encode_footer
 from tensorark.formats.zt.manifest import Manifest
@@ -119,11 +119,4 @@ def _judge(text: bytes, offset: int) -> None:
     try:
         judge_manifest(text, frame, Reading())
     except Error as error:
-        raise InvalidInput(
-            f"this cannot be stored: {error.detail}",
-            code=error.code,
-            section=error.section,
-            where=error.where,
-            expected=error.expected,
-            found=error.found,
-        ) from error
+        raise unstorable(error) from error

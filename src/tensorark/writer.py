@@ -20,7 +20,7 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried
-from tensorark.errors import Error, InvalidInput, Rejected
+from tensorark.errors import Error, InvalidInput, Rejected, unstorable
 from tensorark.formats.zt import canonical
 from tensorark.formats.zt.amend import KEEP
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
@@ -168,14 +168,7 @@ def revalidate(sink: Sink, *, canonical_form: bool) -> None:
                 layout = canonical.Layout(manifest)
                 Reading().require(canonical.CANONICAL_RULES, layout, manifest.offset_of)
     except Error as error:
-        raise InvalidInput(
-            f"this cannot be stored: {error.detail}",
-            code=error.code,
-            section=error.section,
-            where=error.where,
-            expected=error.expected,
-            found=error.found,
-        ) from error
+        raise unstorable(error) from error
 
 
 class _Dropped(Exception):

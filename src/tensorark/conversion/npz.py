@@ -15,7 +15,7 @@ import xxhash
 
 from tensorark.api import File
 from tensorark.conversion.safetensors import metadata_of
-from tensorark.conversion.target import Options, Target
+from tensorark.conversion.target import Options, Target, require_none
 from tensorark.errors import Unsupported, quoted
 from tensorark.formats import npz
 from tensorark.io.publish import publish
@@ -56,15 +56,7 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
         Unsupported: naming the tensors that it cannot hold.
     """
     refusals = list(npz.refusals(tensors))
-    if refusals:
-        reasons = "; ".join(f"{quoted(name)}: {reason}" for name, reason in refusals[:_SHOWN])
-        more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
-        raise Unsupported(
-            f"npz cannot hold {len(refusals)} of {len(tensors)} tensors: {reasons}{more}",
-            code="refused",
-            path=path,
-            where=("objects", refusals[0][0]),
-        )
+    require_none(refusals, len(tensors), holder="npz", path=path)
 
 
 def meant(file: File) -> File:

@@ -12,8 +12,7 @@ import xxhash
 
 from tensorark import carry
 from tensorark.api import File
-from tensorark.conversion.target import Options, Progress, Target
-from tensorark.errors import Unsupported, quoted
+from tensorark.conversion.target import Options, Progress, Target, require_none
 from tensorark.formats import safetensors
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
@@ -78,21 +77,9 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
         Unsupported: naming every tensor that it cannot hold.
     """
     refusals = list(safetensors.refusals(tensors))
-    if refusals:
-        reasons = "; ".join(f"{quoted(name)}: {reason}" for name, reason in refusals[:_SHOWN])
-        more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
-        raise Unsupported(
-            f"safetensors cannot hold {len(refusals)} of {len(tensors)} tensors: {reasons}{more}",
-            code="refused",
-            path=path,
-            where=("objects", refusals[0][0]),
-            hint="`tark unpack` decodes an artifact"
-            if any(each.layout.startswith(PREFIX) for each in tensors)
-            else None,
-        )
-
-
-_SHOWN: Final = 8
+    is_packed = any(each.layout.startswith(PREFIX) for each in tensors)
+    hint = "`tark unpack` decodes an artifact" if is_packed else None
+    require_none(refusals, len(tensors), holder="safetensors", path=path, hint=hint)
 
 
 def _write_file(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tensorark.api import File
+from tensorark.errors import Unsupported, quoted
 
 Progress = Callable[[int], None]
 """Called with the number of payload bytes that have just passed."""
@@ -51,3 +53,32 @@ class Target:
     options: frozenset[str]
     write: Callable[[File, Path, Options], list[str]]
     require: Callable[[File], None] = _hold_anything
+
+
+_SHOWN: Final = 8
+
+
+def require_none(
+    refusals: Sequence[tuple[str, str]],
+    total: int,
+    *,
+    holder: str,
+    path: str | None,
+    hint: str | None = None,
+) -> None:
+    """Require that nothing is refused: `refusals` are names of tensors with reasons, of `total`.
+
+    Raises:
+        Unsupported: saying which tensors `holder` cannot hold, the first eight with the reason.
+    """
+    if not refusals:
+        return
+    reasons = "; ".join(f"{quoted(name)}: {reason}" for name, reason in refusals[:_SHOWN])
+    more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
+    raise Unsupported(
+        f"{holder} cannot hold {len(refusals)} of {total} tensors: {reasons}{more}",
+        code="refused",
+        path=path,
+        where=("objects", refusals[0][0]),
+        hint=hint,
+    )

@@ -20,7 +20,7 @@ import xxhash
 
 from tensorark import api, carry
 from tensorark.api import File
-from tensorark.conversion.target import Options, Progress, Target
+from tensorark.conversion.target import Options, Progress, Target, require_none
 from tensorark.errors import Error, InvalidInput, ReadFailed, Unsupported, quoted
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
@@ -30,8 +30,6 @@ from tensorark.io.sink import Sink
 from tensorark.model import Tensor
 from tensorark.vocab.layouts.nm import KEY, members
 from tensorark.writer import CHUNK, check_digest, revalidate
-
-_SHOWN: Final = 8
 
 
 def write_container(file: File, target: Path, options: Options) -> list[str]:
@@ -117,15 +115,7 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
         Unsupported: naming every tensor that it cannot hold.
     """
     refusals = list(planning.refusals(tensors))
-    if refusals:
-        reasons = "; ".join(f"{quoted(name)}: {reason}" for name, reason in refusals[:_SHOWN])
-        more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
-        raise Unsupported(
-            f"Tensorbit cannot hold {len(refusals)} of {len(tensors)} tensors: {reasons}{more}",
-            code="refused",
-            path=path,
-            where=("objects", refusals[0][0]),
-        )
+    require_none(refusals, len(tensors), holder="Tensorbit", path=path)
 
 
 def _write_blob(file: File, placed: Placed, sink: Sink, progress: Progress) -> None:

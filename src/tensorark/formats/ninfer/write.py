@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensorark.errors import InvalidInput, LimitExceeded, Rejected
+from tensorark.errors import InvalidInput, LimitExceeded, Rejected, unstorable
 from tensorark.formats.ninfer.directory import Directory, Stored, StoredResource, StoredTensor
 from tensorark.formats.ninfer.frame import (
     HEADER_SIZE,
@@ -358,14 +358,7 @@ def _judged(text: bytes, entry: str, artifact_id: bytes, size: int | None) -> Di
     try:
         return judge_directory(text, frame, Reading(name=entry), sized=size is not None)
     except Rejected as error:
-        raise InvalidInput(
-            f"this cannot be stored: {error.detail}",
-            code=error.code,
-            section=error.section,
-            where=error.where,
-            expected=error.expected,
-            found=error.found,
-        ) from error
+        raise unstorable(error) from error
 
 
 def _check_id(artifact_id: bytes) -> None:
