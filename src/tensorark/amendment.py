@@ -17,7 +17,7 @@ from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import Conversion, convert, not_itself
 from tensorark.conversion.zt import hub
-from tensorark.errors import InvalidInput
+from tensorark.errors import Hint, InvalidInput
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.generation import Generation, generation
 from tensorark.splitting import complete
@@ -96,7 +96,7 @@ def _check_names(file: File, new: Generation, *, replaces: bool) -> None:
             code="name",
             path=new.path,
             where=("objects", taken[0]),
-            hint="ask to replace them",
+            hint=Hint("replace=True supersedes them", tark="--replace supersedes them"),
         )
 
 
@@ -138,6 +138,6 @@ def repack(
                 code="sharded",
                 section="6.3",
                 path=file.path,
-                hint="`merge` makes one file of it",
+                hint=Hint("merge() makes one file of it", tark="`tark merge` makes one file of it"),
             )
     return convert(source, target, format="zt", overwrite=overwrite, progress=progress)

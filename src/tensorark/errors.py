@@ -16,11 +16,31 @@ mismatch) · 2 usage · 3 malformed or truncated input · 4 understood but unsup
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 Where = Sequence[str | int]
 
 _FIELDS: Final = ("code", "path", "where", "offset", "expected", "found", "hint", "section")
+
+
+class Hint(str):
+    """What may help, in the words of the library; `tark` has it in those of the command line.
+
+    A plain string is a hint that names neither arguments nor options, and reads the same in both.
+    """
+
+    __slots__ = ("tark",)
+    tark: str
+
+    def __new__(cls, text: str, tark: str = "") -> Self:
+        """Return `text`, whose `tark` is itself unless another is given."""
+        made = super().__new__(cls, text)
+        made.tark = tark or text
+        return made
+
+
+OVERWRITE: Final = Hint("overwrite=True replaces it", tark="--force replaces it")
+RAW: Final = Hint("raw() gives the bytes of a part", tark="`tark cat --as raw` gives the bytes")
 
 
 class Error(Exception):
@@ -68,7 +88,12 @@ class Error(Exception):
             setattr(self, name, value)
 
     def __str__(self) -> str:
-        """Say what is wrong, then rule, section, place and byte offset: one line, escaped."""
+        """Say what is wrong, and what may help: one line, escaped."""
+        return f"{self.message} (hint: {printable(self.hint)})" if self.hint else self.message
+
+    @property
+    def message(self) -> str:
+        """What is wrong, then rule, section, place and byte offset: one line, escaped, no hint."""
         text = self.detail
         facts = [self.code + (f" §{self.section}" if self.section else "")]
         if self.where:
@@ -77,11 +102,7 @@ class Error(Exception):
             facts.append(f"byte {self.offset}")
         if self.path is not None:
             facts.append(f"in {_cut(self.path)}")
-        if self.expected is not None:
-            text += f": expected {_cut(self.expected)}"
-            if self.found is not None:
-                text += f", found {_cut(self.found)}"
-        return printable(f"{text} [{', '.join(facts)}]")
+        return printable(f"{text}{disagreement(self.expected, self.found)} [{', '.join(facts)}]")
 
     def located(self, path: str) -> Error:
         """Return self, with `path` filled in when it was not known before."""
@@ -167,6 +188,13 @@ def quoted(text: str, limit: int = 120) -> str:
     """
     body = escaped(text if len(text) <= limit else text[:limit] + "…")
     return '"' + body.replace('"', '\\"') + '"'
+
+
+def disagreement(expected: object, found: object) -> str:
+    """Write what was expected and what was found, as far as they are known, after a colon."""
+    sides = (("expected", expected), ("found", found))
+    known = [f"{word} {_cut(value)}" for word, value in sides if value is not None]
+    return ": " + ", ".join(known) if known else ""
 
 
 def _cut(value: object, limit: int = 1000) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
-from tensorark.errors import Error, Rejected, Unsupported
+from tensorark.errors import Error, Hint, Rejected, Unsupported
 from tensorark.formats import FORMATS
 from tensorark.formats.format import Format
 
@@ -48,7 +48,10 @@ def identify(head: bytes, tail: bytes, size: int, name: str = "") -> Format:
         code="file.unknown",
         found=f"{size} bytes beginning {head[:8].hex(' ')}",
         expected="the beginning of a tensor file",
-        hint="`tark formats` lists what is read",
+        hint=Hint(
+            "tensorark.formats.FORMATS lists what is read",
+            tark="`tark formats` lists what is read",
+        ),
     )
 
 

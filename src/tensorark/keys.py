@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark.api import PathLike
 from tensorark.documents import read_bytes
-from tensorark.errors import InvalidInput, Rejected, Unsupported
+from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported
 from tensorark.hashing import sha256_of
 from tensorark.io.publish import publish
 from tensorark.io.writer import write_failed
@@ -161,7 +161,7 @@ def require_elliptic(path: PathLike, passphrase: str | None = None) -> None:
         found.curve, curves
     ):
         return
-    raise _other_kind(path, "an ECDSA key, such as one of P-256", "tark keygen --openssf")
+    raise _other_kind(path, "an ECDSA key, such as one of P-256", _MAKE_P256)
 
 
 def needs_passphrase(path: PathLike) -> bool:
@@ -233,15 +233,19 @@ def _loaded(path: PathLike, load: Callable[[], object]) -> object:
         raise Rejected("this is no key in PEM", code="key", path=os.fspath(path)) from error
 
 
+_MAKE: Final = Hint("make_key() makes one", tark="`tark keygen` makes one")
+_MAKE_P256: Final = Hint("make_key(kind='p256') does", tark="`tark keygen --openssf` makes one")
+
+
 def _other_kind(
-    path: PathLike, expected: str = "an Ed25519 key", verb: str = "tark keygen"
+    path: PathLike, expected: str = "an Ed25519 key", hint: Hint = _MAKE
 ) -> Unsupported:
     return Unsupported(
         "the key is of another kind",
         code="key-kind",
         path=os.fspath(path),
         expected=expected,
-        hint=f"{verb} makes one",
+        hint=hint,
     )
 
 

@@ -14,7 +14,7 @@ from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import not_itself
 from tensorark.conversion.zt import hub
-from tensorark.errors import InvalidInput
+from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.formats.zt.frame import RawFrame
 from tensorark.formats.zt.write import check_align
 from tensorark.io.publish import publish
@@ -65,8 +65,9 @@ def merge(
         complete(file)
         not_itself(file, path)
         if path.exists() and not overwrite:
-            hint = "ask to overwrite it"
-            raise InvalidInput("the file exists already", code="exists", path=str(path), hint=hint)
+            raise InvalidInput(
+                "the file exists already", code="exists", path=str(path), hint=OVERWRITE
+            )
         _first, *shards = map(str, file.paths())
         if not dry_run:
             _write(file, path, align, overwrite=overwrite, progress=progress)

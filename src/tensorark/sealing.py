@@ -524,7 +524,7 @@ def _check_parts(file: File, block: int, group: Sequence[_Unit]) -> SealCheck:
                 ]
                 nbytes += min(blocks.stop * block, part.nbytes) - blocks.start * block
         except Rejected as error:  # the bytes break their encoding, so they are others
-            findings.append(_finding(code="seal-payload", where=where, detail=str(error)))
+            findings.append(_finding(code="seal-payload", where=where, detail=error.message))
             continue
         findings += [_payload(file, part, where, at, block) for at in bad]
     return SealCheck(parts=parts, nbytes=nbytes, findings=tuple(findings))
@@ -567,7 +567,7 @@ def _present(
         try:
             size = file.source.size(label)
         except (ReadFailed, Rejected) as error:
-            findings.append(_finding(code="seal-file", where=where, detail=str(error)))
+            findings.append(_finding(code="seal-file", where=where, detail=error.message))
             continue
         usable[label] = each
         if size != each.size:
@@ -669,9 +669,9 @@ def _other_files(file: File, names: Sequence[str]) -> Finding:
 def _unopened(path: str, sealed: Seal, error: Error) -> Finding:
     size = Path(path).stat().st_size if Path(path).is_file() else None
     wanted = sealed.files[0].size
-    detail = f"the file does not open any more: {error}"
+    detail = f"the file does not open any more: {error.message}"
     if size is not None and size != wanted:
-        detail = f"the file has {size} bytes and {wanted} when it was sealed; {error}"
+        detail = f"the file has {size} bytes and {wanted} when it was sealed; {error.message}"
     return _finding(
         code="seal-file", where=("files", sealed.files[0].name), detail=detail, offset=error.offset
     )

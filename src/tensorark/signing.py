@@ -18,7 +18,7 @@ from typing import Final
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.documents import read_bytes
-from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
+from tensorark.errors import Error, Hint, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.folder import entry_of
 from tensorark.formats.zt.canonical import judge
 from tensorark.formats.zt.digest import content_digest
@@ -199,7 +199,10 @@ def _sign_files(file: File, trust: _Trust, threads: int | None, progress: Progre
             code="not-canonical",
             path=file.path,
             where=fault.where,
-            hint="tark repack makes it canonical; a signature over content or root does without",
+            hint=Hint(
+                "repack() makes it canonical; over='content' or 'root' does without",
+                tark="`tark repack` makes it canonical; --over content or root does without",
+            ),
         )
     main = file.source.path_of()
 
@@ -240,7 +243,12 @@ def _strong_shards(file: File) -> dict[str, Shard]:
     native = file.catalog.native
     if not isinstance(native, Manifest) or not native.shards:
         detail = "this is no .zt with shards, so there is no root to sign"
-        raise InvalidInput(detail, code="no-root", path=file.path, hint="sign file or content")
+        raise InvalidInput(
+            detail,
+            code="no-root",
+            path=file.path,
+            hint=Hint("over='file' or 'content'", tark="--over file or content"),
+        )
     for label, shard in native.shards.items():
         if not _CRYPTOGRAPHIC.fullmatch(shard.digest):
             raise Unsupported(
@@ -251,7 +259,10 @@ def _strong_shards(file: File) -> dict[str, Shard]:
                 where=("shards", label, "digest"),
                 expected="sha256",
                 found=shard.digest,
-                hint="split the model again with sha256 digests, or sign its content",
+                hint=Hint(
+                    "split() it again with algorithm='sha256', or sign over='content'",
+                    tark="`tark split --digest sha256` again, or --over content",
+                ),
             )
     return dict(native.shards)
 

@@ -27,7 +27,7 @@ from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import not_itself
 from tensorark.conversion.zt import hub
-from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.errors import Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
@@ -135,7 +135,8 @@ def _check(root: Path, max_size: int | None, by: By | None, algorithm: str) -> N
         detail = "the root of a split model is a `.zt`, or its shards could not be found by name"
         raise InvalidInput(detail, code="target", expected=".zt", found=root.suffix or "no suffix")
     if max_size is None and by is None:
-        raise InvalidInput("a split needs a largest size, or `by`", code="option")
+        hint = Hint("give max_size= or by='layer'", tark="give --max-size or --by layer")
+        raise InvalidInput("a split needs a largest size, or layers", code="option", hint=hint)
     if max_size is not None and max_size <= ALIGN + FOOTER_SIZE:
         detail = "no shard is that small"
         expected = f"more than {ALIGN + FOOTER_SIZE} bytes"
@@ -157,7 +158,7 @@ def _check_count(shards: int) -> None:
             code="too-many-shards",
             expected=f"at most {room}, as so many files may be open",
             found=shards,
-            hint="allow larger shards",
+            hint=Hint("a larger max_size makes fewer", tark="a larger --max-size makes fewer"),
         )
 
 

@@ -20,7 +20,7 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried
-from tensorark.errors import Error, InvalidInput, Rejected, unstorable
+from tensorark.errors import Error, Hint, InvalidInput, Rejected, unstorable
 from tensorark.formats.zt import canonical
 from tensorark.formats.zt.amend import KEEP
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
@@ -398,7 +398,7 @@ class Writer:
                 code="name",
                 path=self.path,
                 where=("objects", name),
-                hint="ask to replace it",
+                hint=Hint("replace=True supersedes it", tark="--replace supersedes it"),
             )
 
     def _compression_for(self, name: str, encoding: str | None) -> Compression | None:
@@ -414,7 +414,10 @@ class Writer:
                 code="zt.canonical-raw",
                 section="6.3.4",
                 where=("objects", name),
-                hint="give the writer an encoding or an alignment: then it is not canonical",
+                hint=Hint(
+                    "give the writer encoding= or align=: then it is not canonical",
+                    tark="--align makes a file that is not canonical",
+                ),
             )
         return wanted
 

@@ -102,7 +102,8 @@ def test_errors_keep_their_fields_when_they_travel(kind):
         assert type(other) is kind
         assert str(other) == str(error)
         assert vars(other) == vars(error)
-    assert str(error) == "what: expected 3, found 4 [x.y §5, at a[1], byte 2, in p]"
+    assert error.message == "what: expected 3, found 4 [x.y §5, at a[1], byte 2, in p]"
+    assert str(error) == error.message + " (hint: h)"
 
 
 def test_no_error_can_steer_a_terminal_or_fill_it():

@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from tensorark.errors import Error, printable
+from tensorark.errors import Error, Hint, printable
 
 if TYPE_CHECKING:
     from click import ClickException
@@ -29,7 +29,7 @@ def described(error: Error) -> dict[str, Any]:
     return {
         "kind": type(error).__name__,
         "code": error.code,
-        "message": str(error),
+        "message": error.message,
         "detail": error.detail,
         "section": error.section,
         "path": error.path,
@@ -37,7 +37,7 @@ def described(error: Error) -> dict[str, Any]:
         "offset": error.offset,
         "expected": plain(error.expected),
         "found": plain(error.found),
-        "hint": error.hint,
+        "hint": hint_of(error),
         "exit": error.exit_code,
     }
 
@@ -47,9 +47,14 @@ def complain(error: Error, *, as_json: bool = False) -> None:
     if as_json:
         _document({"error": described(error)})
         return
-    say(f"error: {error}")
+    say(f"error: {error.message}")
     if error.hint:
-        say(f"hint: {error.hint}")
+        say(f"hint: {hint_of(error)}")
+
+
+def hint_of(error: Error) -> str | None:
+    """Return the hint of an error in the words of the command line."""
+    return error.hint.tark if isinstance(error.hint, Hint) else error.hint
 
 
 def complain_of_usage(error: ClickException, *, as_json: bool = False) -> None:

@@ -71,7 +71,7 @@ def _measured(
         try:
             found = measure(file, tensor, progress)
         except (Unsupported, LimitExceeded) as error:
-            return {**facts, "refused": str(error)}
+            return {**facts, "refused": error.message}
         return {
             **facts,
             "min": plain(found.minimum),

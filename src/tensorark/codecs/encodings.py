@@ -10,7 +10,7 @@ from typing import Final
 from tensorark.codecs.encoding import Encoder, Encoding
 from tensorark.codecs.seekable import MOST_CONTENT
 from tensorark.codecs.zstd import ZSTD_SEEKABLE
-from tensorark.errors import InvalidInput, Unsupported, Where
+from tensorark.errors import Hint, InvalidInput, Unsupported, Where
 
 ENCODINGS: Final[Mapping[str, Encoding]] = MappingProxyType({ZSTD_SEEKABLE.id: ZSTD_SEEKABLE})
 
@@ -48,7 +48,10 @@ def find(id_: str, where: Where = ()) -> Encoding:
             where=where,
             expected="one of " + " ".join(ENCODINGS),
             found=id_,
-            hint="raw() gives the stored bytes",
+            hint=Hint(
+                "raw() gives the stored bytes",
+                tark="`tark cat --as stored` gives the stored bytes",
+            ),
         )
     return found
 

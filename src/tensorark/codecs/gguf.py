@@ -6,7 +6,7 @@ from typing import Final
 
 from tensorark.codecs.layout import Bytes, Layout
 from tensorark.codecs.numbers import Array
-from tensorark.errors import Unsupported
+from tensorark.errors import RAW, Unsupported
 from tensorark.model import Tensor
 from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
@@ -26,7 +26,7 @@ def assemble(tensor: Tensor, _read: Bytes) -> Array:
         section=ID,
         where=("objects", tensor.name, "layout"),
         found=tensor.layout,
-        hint="raw() gives the blocks",
+        hint=RAW,
     )
 
 

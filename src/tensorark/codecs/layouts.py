@@ -16,7 +16,7 @@ from tensorark.codecs.ninfer.layouts import LAYOUTS as NINFER
 from tensorark.codecs.nm import NM
 from tensorark.codecs.numbers import Array, decode
 from tensorark.codecs.quant import QUANT_GROUP
-from tensorark.errors import Unsupported
+from tensorark.errors import RAW, Unsupported
 from tensorark.model import Tensor
 from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
@@ -59,7 +59,7 @@ def find(tensor: Tensor) -> Layout:
             where=("objects", tensor.name, "layout"),
             expected="one of " + " ".join([*LAYOUTS, "gguf.<type>/1"]),
             found=tensor.layout,
-            hint="raw() gives the bytes of each part",
+            hint=RAW,
         )
     return found
 

@@ -18,7 +18,7 @@ from tensorark.codecs.factors import exponents
 from tensorark.codecs.groups import Float32, Grid, boxes, gather, multiply
 from tensorark.codecs.layout import Bytes, Layout, shaped
 from tensorark.codecs.numbers import Array, numpy_dtype
-from tensorark.errors import Unsupported
+from tensorark.errors import RAW, Unsupported
 from tensorark.model import Part, Tensor
 from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
@@ -83,7 +83,7 @@ def _known(tensor: Tensor) -> Part:
             where=("objects", tensor.name, "parts", "data"),
             expected="one of " + " ".join(type_ or dtype for dtype, type_ in ELEMENTS),
             found=part.type,
-            hint="raw() gives the bytes",
+            hint=RAW,
         )
     return part
 

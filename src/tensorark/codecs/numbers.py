@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorark.codecs.content import PART_RULES, Content
-from tensorark.errors import InvalidInput, Unsupported, Where, quoted
+from tensorark.errors import RAW, InvalidInput, Unsupported, Where, quoted
 from tensorark.rules import Reading
 from tensorark.vocab import TYPES
 
@@ -84,7 +84,7 @@ def _unknown(type_: str) -> Unsupported:
         section="4.2",
         expected="one of " + " ".join(TYPES),
         found=quoted(type_),
-        hint="raw() gives the bytes",
+        hint=RAW,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tensorark.codecs.numbers import numpy_dtype
-from tensorark.errors import InvalidInput, Unsupported
+from tensorark.errors import Hint, InvalidInput, Unsupported
 from tensorark.vocab import TYPES
 
 _NAMES: Final = {
@@ -46,7 +46,7 @@ def torch_dtype(dtype: str) -> torch.dtype:
     """
     found = getattr(torch, _NAMES.get(dtype, ""), None)
     if not isinstance(found, torch.dtype):
-        hint = "numpy() gives the values, raw() the bytes"
+        hint = Hint("numpy() gives the values, raw() the bytes", tark="`tark cat` gives them")
         raise Unsupported("torch has no such type", code="torch-dtype", found=dtype, hint=hint)
     return found
 

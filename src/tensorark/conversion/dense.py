@@ -15,7 +15,7 @@ from tensorark.api import File
 from tensorark.carry import brought_home
 from tensorark.codecs.layout import Bytes
 from tensorark.conversion.recast import Pieces, Recast, computed
-from tensorark.errors import InvalidInput, Unsupported, quoted
+from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.model import Catalog, Tensor
 from tensorark.vocab import DTYPES
 from tensorark.vocab.layouts.nm import ID
@@ -87,7 +87,10 @@ def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]
             f"{quoted(tensor.name)} is {window.sparse.dtype}: dense values are other numbers",
             code="quantized",
             where=("objects", tensor.name),
-            hint="ask for its masked values, which are f32",
+            hint=Hint(
+                "masking='masked' gives its values, which are f32",
+                tark="--masking masked gives its values, which are f32",
+            ),
         )
     dtype, _ = ids_of(window.element)
     made[tensor.name] = partial(_pieces, window, masking)
@@ -111,6 +114,9 @@ def _pieces(window: Window, masking: Masking) -> Iterator[memoryview]:
                     code="mask-disagrees",
                     where=("objects", name),
                     found=f"{stray} in weights {start} to {stop}",
-                    hint="choose: apply the mask, or keep the weights as they are stored",
+                    hint=Hint(
+                        "masking='masked' applies the mask, 'stored' drops it",
+                        tark="--masking masked applies the mask, stored drops it",
+                    ),
                 )
         yield octets(found)

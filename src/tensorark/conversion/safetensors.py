@@ -13,6 +13,7 @@ import xxhash
 from tensorark import carry
 from tensorark.api import File
 from tensorark.conversion.target import Options, Progress, Target, require_none
+from tensorark.errors import Hint
 from tensorark.formats import safetensors
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
@@ -78,8 +79,14 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
     """
     refusals = list(safetensors.refusals(tensors))
     is_packed = any(each.layout.startswith(PREFIX) for each in tensors)
-    hint = "`tark unpack` decodes an artifact" if is_packed else None
+    hint = _UNPACK if is_packed else None
     require_none(refusals, len(tensors), holder="safetensors", path=path, hint=hint)
+
+
+_UNPACK: Final = Hint(
+    "tensorark.conversion.huggingface.export_parameters() decodes an artifact",
+    tark="`tark unpack` decodes an artifact",
+)
 
 
 def _write_file(

@@ -21,7 +21,7 @@ import xxhash
 from tensorark import api, carry
 from tensorark.api import File
 from tensorark.conversion.target import Options, Progress, Target, require_none
-from tensorark.errors import Error, InvalidInput, ReadFailed, Unsupported, quoted
+from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed, Unsupported, quoted
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
 from tensorark.formats.tensorbit.write import Placed
@@ -159,9 +159,7 @@ def _require_replaceable(goal: Path, *, overwrite: bool) -> None:
         raise InvalidInput("not a folder", code="not-a-folder", path=str(goal))
     names = [each.name for each in goal.iterdir()]
     if names and not overwrite:
-        raise InvalidInput(
-            "the folder is not empty", code="exists", path=str(goal), hint="ask to overwrite it"
-        )
+        raise InvalidInput("the folder is not empty", code="exists", path=str(goal), hint=OVERWRITE)
     strays = [n for n in names if n != reading.MANIFEST and not n.endswith(reading.SUFFIX)]
     if strays:
         raise InvalidInput(

@@ -43,7 +43,7 @@ def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any
         "nbytes": found.nbytes,
         "shards": found.shards,
         "findings": [finding(each) for each in found.findings],
-        "refused": [str(error) for error in found.refused],
+        "refused": [error.message for error in found.refused],
         "notes": [finding(each) for each in found.notes],
         "rungs": _rungs(file, found),
     }

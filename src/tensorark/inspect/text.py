@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tensorark.errors import escaped, printable
+from tensorark.errors import disagreement, escaped, printable
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _LONGEST: Final = 400
@@ -166,11 +166,7 @@ def part_text(part: Mapping[str, Any]) -> str:
 
 def finding_text(found: Mapping[str, Any]) -> str:
     """Write a finding in one line: what is wrong, rule and section, place, byte offset."""
-    text = found["detail"]
-    if found["expected"] is not None:
-        text += f": expected {_side(found['expected'])}"
-        if found["found"] is not None:
-            text += f", found {_side(found['found'])}"
+    text = found["detail"] + disagreement(_side(found["expected"]), _side(found["found"]))
     facts = [found["rule"] + (f" §{found['section']}" if found["section"] else "")]
     if found["place"]:
         facts.append(f"at {found['place']}")

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.errors import OVERWRITE, InvalidInput, ReadFailed
 from tensorark.io.sink import Sink
 from tensorark.io.writer import write_failed
 
@@ -172,9 +172,7 @@ def _claim(partial: Path, target: Path) -> None:
 
 
 def _exists(target: Path) -> InvalidInput:
-    return InvalidInput(
-        "the file exists already", code="exists", path=str(target), hint="ask to overwrite it"
-    )
+    return InvalidInput("the file exists already", code="exists", path=str(target), hint=OVERWRITE)
 
 
 def _sync_folder(target: Path) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tensorark.codecs.ninfer import fp8, groups, nvfp4
 from tensorark.codecs.ninfer.words import Floats, Octets, little
-from tensorark.errors import InvalidInput, Unsupported
+from tensorark.errors import RAW, InvalidInput, Unsupported
 from tensorark.vocab.ninfer import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
 
 Array = npt.NDArray[Any]
@@ -102,7 +102,7 @@ def _decoder(format_: str) -> _Decoder:
         code="gguf-blocks",
         section="6.1",
         found=format_,
-        hint="raw() gives the blocks, which are those of a GGUF file",
+        hint=RAW,
     )
 
 

@@ -16,7 +16,7 @@ from tensorark.codecs.layout import Bytes, Layout, shaped
 from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.decoding import ELEMENT, decode
 from tensorark.codecs.numbers import Array
-from tensorark.errors import Error, Rejected, Unsupported
+from tensorark.errors import RAW, Error, Rejected, Unsupported
 from tensorark.model import Raw, Tensor
 from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
@@ -97,7 +97,7 @@ def _geometry(tensor: Tensor, reading: Reading | None = None) -> Geometry:
         return geometry_of(tensor)
     except Error as error:
         error.where = ("objects", tensor.name)
-        error.hint = "raw() gives the bytes"
+        error.hint = RAW
         if isinstance(error, Unsupported):
             raise
         raise Rejected(  # the format belongs to another layout
@@ -114,7 +114,7 @@ def _require_numbers(tensor: Tensor, whole: Geometry) -> None:
             section="6.1",
             where=("objects", tensor.name),
             found=whole.format,
-            hint="raw() gives the blocks, byte for byte those of a GGUF tensor",
+            hint=RAW,
         )
 
 

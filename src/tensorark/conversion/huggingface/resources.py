@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.errors import Hint, InvalidInput, ReadFailed
 from tensorark.wire.strictjson import Malformed, parse
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -76,7 +76,10 @@ def _read(path: Path, role: str) -> bytes:
             f"the resource {role} cannot be read: {error.strerror or error}",
             code="missing-resource",
             path=str(path),
-            hint=f"give another file for {role}",
+            hint=Hint(
+                f"resources={{{role!r}: PATH}} gives another file",
+                tark=f"--resource {role}=FILE gives another file",
+            ),
         ) from error
     reason = None
     if size > _MOST:
