@@ -16,10 +16,10 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import Conversion, convert, not_itself
-from tensorark.conversion.zt import hub
 from tensorark.errors import Hint, InvalidInput
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.generation import Generation, generation
+from tensorark.hub import hub
 from tensorark.splitting import complete
 from tensorark.verbatim import Copy, Progress
 from tensorark.writer import Assembly, Writer

@@ -145,6 +145,21 @@ class File(Mapping[str, TensorView]):
 
         return ParameterViews(self, directory_of(self.catalog.native, self.path))
 
+    def with_catalog(self, catalog: Catalog, held: Mapping[str, bytes] | None = None) -> Self:
+        """Return this file as one that `catalog` describes; `held` are bytes by label of a span.
+
+        For what computes on a model in other terms. It is never handed out: what users open are
+        files as they are.
+        """
+        again = object.__new__(type(self))
+        for each in type(self).__mro__:
+            for slot in getattr(each, "__slots__", ()):
+                setattr(again, slot, getattr(self, slot))
+        again.catalog = catalog
+        if held is not None:
+            again._source = self._source.holding(held)
+        return again
+
     @property
     def source(self) -> LocalSource:
         """The source that payload is read from."""

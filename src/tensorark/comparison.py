@@ -1,7 +1,8 @@
-"""Comparing two models tensor by tensor, whatever their formats, by their bytes.
+"""Comparing two models, whatever their formats, by their bytes: tensors, and what is said of them.
 
-Equal means equal values and ids; where they are laid out does not matter. Stored digests are not
-trusted: the bytes are compared.
+What is compared is what the content digest covers: the models in the terms of `.zt`, artifacts with
+their resources, bindings and uses. Equal means equal values and ids; where they are laid out does
+not matter. Stored digests are not trusted: the bytes are compared.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from typing import Any, Final
 
 from tensorark.api import File
 from tensorark.errors import Unsupported
+from tensorark.formats.ninfer.describe import STATEMENTS, parse_description, statements
+from tensorark.hub import description_of, hub, model_of
 from tensorark.model import Part, Tensor
 from tensorark.parameters import ParameterView
+
+__all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
 
 Progress = Callable[[int], None]
 _MOST_ELEMENTS: Final = 1 << 22
@@ -23,11 +28,14 @@ _MOST_ELEMENTS: Final = 1 << 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How one tensor differs.
+    """How one tensor differs, or one statement of an artifact.
 
     `what` is ``shape``, ``type``, ``layout``, ``parts``, ``attributes`` or ``values``; `left` and
     `right` are the two sides. For values, `elements` of them differ, the first at `first` (a flat
     index), by at most `largest`; None where they are no numbers, or of an id that is not known.
+
+    Of an artifact, `what` is also ``binding``, ``use``, ``component``, ``config``, ``role``,
+    ``encoding``, ``metadata`` or ``provenance``, and the sides are JSON, None where it is not said.
     """
 
     name: str
@@ -41,7 +49,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The difference of two models: names on one side only, changes, and the number of equals."""
+    """The difference of two models: names on one side only, changes, and the number of equals.
+
+    True where there is one. `attributes` are the keys of attributes of the file that differ.
+    """
 
     only_left: tuple[str, ...]
     only_right: tuple[str, ...]
@@ -51,11 +62,16 @@ class Difference:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the tensors are the same: names, shapes, types, layouts, attributes, values.
+        """Whether all is the same that the content digest covers.
 
-        Attributes of the whole file are listed and do not count, as in the content digest.
+        Names, shapes, types, layouts, attributes and values of tensors, and whatever an artifact
+        says beside them. Attributes of the whole file are listed and do not count.
         """
         return not (self.only_left or self.only_right or self.changes)
+
+    def __bool__(self) -> bool:
+        """Tell whether there is a difference."""
+        return not self.is_equal
 
 
 def diff(left: File, right: File, *, progress: Progress = lambda _done: None) -> Difference:
@@ -64,6 +80,9 @@ def diff(left: File, right: File, *, progress: Progress = lambda _done: None) ->
     Raises:
         ReadFailed: when payload cannot be read.
     """
+    left, right = _in_terms_of_zt(left), _in_terms_of_zt(right)
+    said = _said(left, right)
+    ours, theirs = set(left) - {said.left}, set(right) - {said.right}
 
     def compare(name: str) -> list[Change]:
         a, b = left.catalog.tensors[name], right.catalog.tensors[name]
@@ -74,17 +93,63 @@ def diff(left: File, right: File, *, progress: Progress = lambda _done: None) ->
         return changes
 
     def compare_all(names: list[str]) -> list[list[Change]]:
-        return [compare(name) for name in names if name in right]
+        return [compare(name) for name in names if name in ours and name in theirs]
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         changes = [each for batch in pool.map(compare_all, left.batches()) for each in batch]
     return Difference(
-        only_left=tuple(name for name in left if name not in right),
-        only_right=tuple(name for name in right if name not in left),
-        changes=tuple(change for each in changes for change in each),
+        only_left=tuple(name for name in left if name in ours and name not in theirs),
+        only_right=tuple(name for name in right if name in theirs and name not in ours),
+        changes=(*said.changes, *(change for each in changes for change in each)),
         equal=sum(not each for each in changes),
         attributes=_attributes(left, right),
     )
+
+
+def _in_terms_of_zt(file: File) -> File:
+    """Return a model as a `.zt` carries it, as far as it can."""
+    try:
+        return hub(file)
+    except Unsupported:  # odd bytes that have no place there, and no meaning
+        return model_of(file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """How two descriptions of artifacts differ; `left` and `right` are the objects that hold them.
+
+    None where they are compared like any other tensor.
+    """
+
+    left: str | None = None
+    right: str | None = None
+    changes: tuple[Change, ...] = ()
+
+
+def _said(left: File, right: File) -> _Said:
+    """Compare what two artifacts say beside tensors."""
+    ours, theirs = _statements(left), _statements(right)
+    if ours is None or theirs is None:
+        return _Said()
+    (name, a, text), (other, b, same) = ours, theirs
+    changes = [
+        Change(name=key[1], what=key[0], left=a.get(key), right=b.get(key))
+        for key in sorted({*a, *b})
+        if a.get(key) != b.get(key)
+    ]
+    if text != same and not changes:
+        changes.append(Change(name=name, what="values"))
+    return _Said(name, other, tuple(changes))
+
+
+def _statements(file: File) -> tuple[str, dict[tuple[str, str], str], bytes] | None:
+    """Return the object that describes an artifact, what it says, and its bytes."""
+    held = description_of(file.catalog)
+    if held is None:
+        return None
+    text = bytes(file.payload(held.parts["data"], ("objects", held.name)))
+    root = parse_description(text)
+    return None if root is None else (held.name, statements(root), text)
 
 
 def _attributes(left: File, right: File) -> tuple[str, ...]:

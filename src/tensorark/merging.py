@@ -13,10 +13,10 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import not_itself
-from tensorark.conversion.zt import hub
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.formats.zt.frame import RawFrame
 from tensorark.formats.zt.write import check_align
+from tensorark.hub import hub
 from tensorark.io.publish import publish
 from tensorark.splitting import complete
 from tensorark.verbatim import Progress, copy_all

@@ -19,13 +19,13 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried, brought_home
 from tensorark.conversion import not_itself
-from tensorark.conversion.zt import hub
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.rules import is_shard_name
 from tensorark.formats.zt.write import check_align
+from tensorark.hub import hub
 from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
 from tensorark.model import Encoded, Part, Raw, Shard, Span, Tensor

@@ -32,6 +32,7 @@ from tensorark.hashing import (
     whole,
     workers,
 )
+from tensorark.hub import model_of
 from tensorark.io.publish import publish
 from tensorark.model import Part, Raw, Span, Tensor, cut
 from tensorark.rules import Finding
@@ -162,7 +163,7 @@ def seal_of(
     progress: Progress = lambda _done: None,
 ) -> Seal:
     """Return the seal of an opened model (see `seal`)."""
-    labels = (None, *file.catalog.files)
+    file, labels = model_of(file), (None, *file.catalog.files)
     rest = rests(file, labels)
 
     def sealed(names: list[str]) -> list[SealedTensor]:
@@ -431,7 +432,7 @@ def check_file(
     progress: Progress = lambda _done: None,
 ) -> SealCheck:
     """Compare an opened model with a seal (see `check_seal`)."""
-    labels = (None, *file.catalog.files)
+    file, labels = model_of(file), (None, *file.catalog.files)
     names = tuple(each.name for each in sealed.files)
     if names[1:] != file.catalog.files:
         return SealCheck(findings=(_other_files(file, names),))
@@ -446,7 +447,7 @@ def check_file(
         jobs += [pool.submit(_check_rest, file, rest[each], usable[each]) for each in usable]
         jobs += [
             pool.submit(_check_parts, file, sealed.block, group)
-            for group in _work(file, known, usable, sealed.block)
+            for group in _work(file, known, {*labels} - {*usable}, sealed.block)
         ]
         done = []
         for job in jobs:
@@ -484,16 +485,19 @@ _Unit = tuple[str, SealedPart, range | None]
 def _work(
     file: File,
     known: Mapping[str, SealedTensor],
-    usable: Mapping[str | None, SealedFile],
+    lost: set[str | None],
     block: int,
 ) -> Iterator[list[_Unit]]:
-    """Yield groups of parts, or of blocks of a large one, each worth a thread's while."""
+    """Yield groups of parts, or of blocks of a large one, each worth a thread's while.
+
+    Parts with bytes in one of the files `lost` are left out.
+    """
     for names in file.batches():
         group: list[_Unit] = []
         for name in names:
             for sealed in known[name].parts if name in known else ():
                 part = file.catalog.tensors[name].parts[sealed.role]
-                if any(span.file not in usable for span in part.blob.spans):
+                if any(span.file in lost for span in part.blob.spans):
                     continue
                 pieces = [] if "sha256" in sealed.digests.whole else segments(part, block)
                 for piece in pieces:
@@ -546,7 +550,8 @@ def _payload(file: File, part: Part, where: tuple[str | int, ...], at: int, bloc
     start, stop = at * block, min((at + 1) * block, part.nbytes)
     detail = f"bytes {start} to {stop} of {part.nbytes} of the part differ"
     offset = None
-    if isinstance(part.blob, Raw):
+    labels = {None, *file.catalog.files}
+    if isinstance(part.blob, Raw) and labels.issuperset(span.file for span in part.blob.spans):
         spans = cut(part.blob.spans, start, stop - start)
         detail = "payload differs in " + " and ".join(_span_text(file, each) for each in spans)
         offset = spans[0].offset

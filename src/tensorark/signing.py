@@ -26,6 +26,7 @@ from tensorark.formats.zt.frame import RawFrame
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.write import encode_content_part, encode_objects
 from tensorark.hashing import Progress, part_digests, sha256_of, span_digest, whole, workers
+from tensorark.hub import model_of
 from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
 from tensorark.io.sibling import descendant
@@ -276,7 +277,7 @@ def _sign_content(file: File, trust: _Trust, threads: int | None, progress: Prog
     if isinstance(file.catalog.native, RawFrame):
         detail = "a data shard holds no tensors by itself"
         raise InvalidInput(detail, code="data-shard", path=file.path)
-    found = list(_strong_tensors(file, trust, threads, progress))
+    found = list(_strong_tensors(model_of(file), trust, threads, progress))
     tensors = [tensor for tensor, _ in found]
     return Statement(
         kind="content", key="", content=_content(tensors), tensors=tuple(map(_entry, tensors))
@@ -584,12 +585,13 @@ def _check_content(
         wrong = _finding(code=code, where=error.where, detail=f"the model does not open: {error}")
         return SignatureCheck(statement=statement, findings=(wrong,))
     with file:
-        held = _held(file)
-        findings = list(_unusable(file, held))
+        model = model_of(file)
+        held = _held(model)
+        findings = list(_unusable(model, held))
         gone = {name for each in findings for name in held[str(each.where[1])]}
-        names = [name for name in file.catalog.tensors if name not in gone]
+        names = [name for name in model.catalog.tensors if name not in gone]
         try:
-            done = list(_strong_tensors(file, trust, threads, progress, names))
+            done = list(_strong_tensors(model, trust, threads, progress, names))
         except Rejected as error:  # the bytes break their encoding
             findings.append(
                 _finding(code="signature-differs", where=error.where, detail=str(error))

@@ -26,11 +26,11 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import not_itself
-from tensorark.conversion.zt import hub
 from tensorark.errors import Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
+from tensorark.hub import hub
 from tensorark.io.publish import publish
 from tensorark.io.shards import HASHES
 from tensorark.io.sink import Sink

@@ -20,6 +20,7 @@ from tensorark.api import File
 from tensorark.errors import InvalidInput, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
+from tensorark.hub import model_of
 from tensorark.model import Encoded, Part, Tensor
 from tensorark.rules import Finding, Reading
 from tensorark.shards import ShardCheck, check_shards
@@ -358,7 +359,7 @@ def content_digest(
     tensors = file.catalog.tensors
     if file.format.name == "zt":
         return digest_of(tensors.values(), algorithm)
-    return digest_of(digested(file, progress), algorithm)
+    return digest_of(digested(model_of(file), progress), algorithm)
 
 
 def digested(file: File, progress: Progress | None = None) -> list[Tensor]:

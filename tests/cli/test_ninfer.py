@@ -196,7 +196,7 @@ def test_resources_count_on_the_way_through_a_zt_and_back(tark, tmp_path):
     for one, other in ((source, hub), (hub, back)):
         done = tark("convert", one, other)
         assert (done.code, done.err) == (0, "")
-        assert done.out.count(" 5 tensors, ") == 2
+        assert done.out.count(" 6 tensors, ") == 2  # three, two resources, the description
     assert back.read_bytes() == source.read_bytes()
 
 

@@ -14,8 +14,8 @@ from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion import Conversion, Target, convert, not_itself, prepared, target_of
-from tensorark.conversion.zt import hub
 from tensorark.errors import InvalidInput, escaped, quoted
+from tensorark.hub import hub
 from tensorark.inspect.report import totals
 from tensorark.inspect.text import counted, nbytes_text, totals_text
 

@@ -9,7 +9,7 @@ import click
 from tensorark.cli import lenience, overlay
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.comparison import Change, Difference, diff, diff_parameters
+from tensorark.comparison import STATEMENTS, Change, Difference, diff, diff_parameters
 from tensorark.errors import escaped
 from tensorark.inspect.plain import plain
 from tensorark.inspect.text import counted, value_text
@@ -49,9 +49,10 @@ def command(
 ) -> int:
     """Compare two models, whatever their formats.
 
-    Names, shapes, types, layouts, attributes of tensors, and every byte of payload. Attributes of
-    the file are shown and do not count. Digests are not trusted. With --parameters, the decoded
-    elements of every parameter that both artifacts bind.
+    Names, shapes, types, layouts, attributes of tensors, and every byte of payload; of a .ninfer
+    also resources, components, configs, roles, bindings, uses, metadata and provenance. Attributes
+    of the file, and of a .ninfer its id and files, are shown and do not count. Digests are not
+    trusted. With --parameters, the decoded elements of every parameter that both artifacts bind.
     """
     if parameters and emit is not None:
         raise click.UsageError("--emit writes tensors, so it excludes --parameters")
@@ -139,6 +140,8 @@ def _show(
 
 
 def _change(each: Change) -> str:
+    if each.what in STATEMENTS:
+        return f"{escaped(str(each.left or 'nothing'))} → {escaped(str(each.right or 'nothing'))}"
     if each.what != "values":
         return f"{value_text(plain(each.left))} → {value_text(plain(each.right))}"
     if each.elements is None:

@@ -25,8 +25,9 @@ from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.semistructured import export_packed
 from tensorark.conversion.target import Options, Progress, Target
 from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
-from tensorark.conversion.zt import ZT, hub
+from tensorark.conversion.zt import ZT
 from tensorark.errors import InvalidInput
+from tensorark.hub import hub
 
 __all__ = ["TARGETS", "Conversion", "Options", "Target", "convert", "target_of"]
 

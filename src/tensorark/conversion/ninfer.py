@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.conversion.artifact import objects_payload, write_set
-from tensorark.conversion.recast import Recast
 from tensorark.conversion.target import Options, Target
 from tensorark.errors import (
     InvalidInput,
@@ -25,6 +24,7 @@ from tensorark.errors import (
     Unsupported,
     quoted,
 )
+from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
     Directory,
     Stored,
@@ -33,12 +33,13 @@ from tensorark.formats.ninfer.directory import (
     resource_tensor,
     tensor_of,
 )
-from tensorark.formats.ninfer.frame import Frame
+from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame, payload_start
 from tensorark.formats.ninfer.layouts import ALIGNMENT, align_up
 from tensorark.formats.ninfer.read import judge_directory
 from tensorark.formats.ninfer.survey import gaps
 from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
-from tensorark.model import Catalog, Part, Raw, Tensor
+from tensorark.hub import ATTRIBUTE, description_of, payload_of
+from tensorark.model import Part, Raw
 from tensorark.parameters import directory_of
 from tensorark.rules import Reading
 
@@ -46,13 +47,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Progress = Callable[[int], None]
-
-ATTRIBUTE: Final = "ninfer"
-"""Holds, in a `.zt` that came from an artifact, its id, the text of its directory and odd bytes."""
-
-_MOST_STRAY: Final = 16 << 20
-"""Bytes between objects that are carried when they are not zero; regular ones are."""
-
 
 # ------------------------------------------------------------------------------- re-split and join
 
@@ -92,14 +86,6 @@ def resplit(
             inputs=_inputs(file),
             progress=progress,
         )
-
-
-def payload_of(
-    file: File, directory: Directory, offset: int = 0, length: int | None = None
-) -> Iterator[memoryview]:
-    """Yield logical payload [offset, offset + length), all of it by default, in pieces."""
-    length = directory.payload_bytes - offset if length is None else length
-    return file.chunks(Part(Raw(directory.address.spans(offset, length)), "u8"))
 
 
 def _inputs(file: File) -> list[Path]:
@@ -275,67 +261,21 @@ def _placed_anew(records: list[dict[str, Any]], fresh: Mapping[str, bytes]) -> l
 # -------------------------------------------------------------------------- through a .zt and back
 
 
-def as_hub(file: File) -> File:
-    """Return an artifact as a `.zt` carries it: every object a tensor, all else in one attribute.
-
-    Raises:
-        Unsupported: when bytes between objects are not zero and too many to be carried.
-    """
-    directory = directory_of(file.catalog.native, file.path)
-    tensors: dict[str, Tensor] = {}
-    for row, name in enumerate(directory.ids):
-        stored = directory.stored(row)
-        blob = directory.blob(stored)
-        tensors[name] = (
-            tensor_of(stored, blob)
-            if isinstance(stored, StoredTensor)
-            else resource_tensor(stored, blob)
-        )
-    text = directory.text.rstrip(b" \t\r\n").decode("utf-8")
-    attribute: dict[str, object] = {
-        "artifact_id": directory.artifact_id,
-        "directory": text,
-        "json_bytes": directory.frame.json_bytes,
-    }
-    strays = _strays(file, directory)
-    if strays:
-        attribute["strays"] = strays
-    catalog = Catalog("ninfer", tensors, {ATTRIBUTE: attribute}, directory, file.catalog.files)
-    return Recast(file, catalog, {})
-
-
-def _strays(file: File, directory: Directory) -> list[object]:
-    """Return the bytes between objects that are not zero, as pairs of offset and bytes."""
-    found: list[object] = []
-    total = 0
-    for offset, length in gaps(directory):
-        place = offset
-        for chunk in payload_of(file, directory, offset, length):
-            data = bytes(chunk)
-            if data.strip(b"\0"):
-                total += len(data)
-                if total > _MOST_STRAY:
-                    raise Unsupported(
-                        "many bytes between the objects are not zero, and a .zt has no place for"
-                        " them",
-                        code="ninfer-strays",
-                        path=file.path,
-                        expected=f"at most {_MOST_STRAY} bytes",
-                    )
-                found.append([place, data])
-            place += len(data)
-    return found
-
-
 def _from_hub(file: File, target: Path, options: Options) -> list[str]:
     """Write the artifact that a `.zt` carries."""
     attribute = _attribute(file)
     text, json_bytes = attribute["directory"].encode("utf-8"), attribute["json_bytes"]
     directory = _carried_directory(file, text)
-    limit = options.max_shard_size
+    gap, limit = attribute.get("gap", b""), options.max_shard_size
+    if len(gap) not in {0, payload_start(json_bytes) - HEADER_SIZE - json_bytes}:
+        raise _altered(file, (ATTRIBUTE, "gap"), "the gap before the payload has another size")
     if limit is None and len(directory.files) == 1 and options.artifact_id is None:
         planned = restore(
-            text, json_bytes, entry=target.name, artifact_id=bytes.fromhex(attribute["artifact_id"])
+            text,
+            json_bytes,
+            entry=target.name,
+            artifact_id=bytes.fromhex(attribute["artifact_id"]),
+            gap=gap,
         )
     else:
         planned = replan(
@@ -364,6 +304,7 @@ def _attribute(file: File) -> dict[str, Any]:
             and type(whole.get("json_bytes")) is int
             and 0 < whole["json_bytes"] < 1 << 40
             and _is_id(whole.get("artifact_id"))
+            and isinstance(whole.get("gap", b""), bytes)
             and _are_strays(whole.get("strays", []))
         )
         if sound:
@@ -409,6 +350,10 @@ def _require_objects(file: File, directory: Directory) -> None:
         LimitExceeded: when the artifact would be made up of zeros.
     """
     require_packed(file, directory)
+    described = _require_description(file, directory)
+    for name in file.catalog.tensors:
+        if name not in directory.rows and name != described:
+            raise _altered(file, ("objects", name), "an object is not of it")
     nothing = Raw(())
     for row, name in enumerate(directory.ids):
         stored = directory.stored(row)
@@ -429,6 +374,24 @@ def _require_objects(file: File, directory: Directory) -> None:
         )
         if not same:
             raise _altered(file, ("objects", name), "an object was changed")
+
+
+def _require_description(file: File, directory: Directory) -> str | None:
+    """Require that the `.zt` describes the artifact that its attribute holds the directory of.
+
+    Returns the name of the object that does; one that an earlier version wrote has none.
+
+    Raises:
+        Unsupported: when it describes another one.
+    """
+    described = description_of(file.catalog)
+    if described is None:
+        return None
+    part, where = described.parts["data"], ("objects", described.name)
+    wanted = describe(directory)
+    if part.nbytes != len(wanted) or bytes(file.payload(part, where)) != wanted:
+        raise _altered(file, where, "it describes another artifact than its attribute")
+    return described.name
 
 
 def require_packed(file: File, directory: Directory) -> None:

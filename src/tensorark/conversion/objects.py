@@ -14,21 +14,20 @@ from typing import Any, Final
 from tensorark import api
 from tensorark.api import File
 from tensorark.conversion.artifact import objects_payload, write_set
-from tensorark.conversion.ninfer import as_hub, require_packed
+from tensorark.conversion.ninfer import require_packed
 from tensorark.conversion.recast import Recast
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, restore
+from tensorark.hub import ATTRIBUTE
+from tensorark.hub import hub as as_hub
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import directory_of
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[int], None]
-
-ATTRIBUTE: Final = "ninfer"
-"""Key of the metadata that holds the directory of an artifact stored as bytes."""
 
 _CHUNK: Final = 1 << 20
 
@@ -52,9 +51,9 @@ def export_objects(
         directory = directory_of(file.catalog.native, file.path)
         hub = as_hub(file)
         carried = (hub.catalog.attributes or {})[ATTRIBUTE]
-        if not isinstance(carried, Mapping) or "strays" in carried:
+        if not isinstance(carried, Mapping) or carried.keys() & {"gap", "strays"}:
             raise Unsupported(
-                "bytes between the objects are not zero, and safetensors has no place for them",
+                "bytes beside the objects are not zero, and safetensors has no place for them",
                 code="ninfer-strays",
                 path=file.path,
             )

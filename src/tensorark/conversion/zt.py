@@ -7,15 +7,10 @@ from typing import Final
 
 from tensorark.api import File
 from tensorark.carry import brought_home
-from tensorark.conversion.ninfer import as_hub
 from tensorark.conversion.target import Options, Target
+from tensorark.hub import hub
 from tensorark.io.publish import publish
 from tensorark.writer import compression_of, rewrite
-
-
-def hub(file: File) -> File:
-    """Return a model as a `.zt` carries it, with everything that its own format knows of it."""
-    return as_hub(file) if file.format.name == "ninfer" else file
 
 
 def write(file: File, target: Path, options: Options) -> list[str]:

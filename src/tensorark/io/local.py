@@ -7,7 +7,7 @@ caller's `resolve` does, with `tensorark.io.sibling`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.mount import filesystem, is_remote
 from tensorark.io.opened import Opened
-from tensorark.io.source import missing_shard, octets, within
+from tensorark.io.source import Held, missing_shard, octets, within
 from tensorark.model import Span
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class LocalSource:
         self._resolve = resolve
         self._absolute = self.path.absolute()  # still right when the process changes its folder
         # Only ever grows, and only by `setdefault`: no lock that a fork could leave behind.
-        self._files: dict[str | None, Opened] | None = {None: self._open(self.path)}
+        self._files: dict[str | None, Opened | Held] | None = {None: self._open(self.path)}
 
     def __reduce__(self) -> tuple[object, ...]:
         self._open_files()
@@ -75,10 +75,20 @@ class LocalSource:
 
     def resolving(self, resolve: Resolve) -> LocalSource:
         """Return a source of the same open files that finds shards by `resolve`."""
+        return self._again(dict(self._open_files()), resolve)
+
+    def holding(self, images: Mapping[str, Buffer]) -> LocalSource:
+        """Return a source of the same open files that has `images` as well, by label, in memory."""
+        files = dict(self._open_files())
+        files.update({label: Held(label, data) for label, data in images.items()})
+        return self._again(files, self._resolve)
+
+    def _again(
+        self, files: dict[str | None, Opened | Held], resolve: Resolve | None
+    ) -> LocalSource:
         again = object.__new__(LocalSource)
         again.path, again._absolute = self.path, self._absolute
-        again._io, again._resolve = self._io, resolve
-        again._files = dict(self._open_files())
+        again._io, again._resolve, again._files = self._io, resolve, files
         return again
 
     def path_of(self, file: str | None = None) -> Path:
@@ -170,13 +180,13 @@ class LocalSource:
         for span in spans:
             self._file(span.file).evict(span)
 
-    def _open_files(self) -> dict[str | None, Opened]:
+    def _open_files(self) -> dict[str | None, Opened | Held]:
         files = self._files
         if files is None:
             raise InvalidInput("the file is closed", code="closed", path=str(self.path))
         return files
 
-    def _file(self, label: str | None) -> Opened:
+    def _file(self, label: str | None) -> Opened | Held:
         files = self._open_files()
         opened = files.get(label)
         if opened is None:

@@ -44,6 +44,45 @@ class Memory:
             raise missing_shard(file or "") from None
 
 
+class Held:
+    """Bytes in memory that stand for a file under a label, as `Opened` does for one on the disk."""
+
+    __slots__ = ("_view", "path", "size")
+
+    is_mapped = True
+    """Whether reads are views."""
+
+    def __init__(self, label: str, data: Buffer) -> None:
+        self.path = label
+        self._view = octets(data).toreadonly()
+        self.size = len(self._view)
+
+    def recheck(self) -> None:
+        """Check nothing: nobody changes these."""
+
+    def view(self, span: Span) -> memoryview:
+        """Return the bytes of `span`."""
+        within(span, self.size)
+        return self._view[span.offset : span.end]
+
+    def scatter(self, offset: int, buffers: Sequence[memoryview]) -> None:
+        """Fill `buffers`, one after the other, with the bytes from `offset` on."""
+        for buffer in buffers:
+            buffer[:] = self.view(Span(offset, buffer.nbytes))
+            offset += buffer.nbytes
+
+    def lend(self, span: Span) -> memoryview | None:
+        """Return None: there is no file to map."""
+        within(span, self.size)
+        return None
+
+    def evict(self, span: Span) -> None:
+        """Keep them: they cannot be read again."""
+
+    def prefetch(self, span: Span) -> None:
+        """Do nothing: they are here."""
+
+
 def within(span: Span, size: int, path: str | None = None) -> None:
     """Check that `span` lies inside a file of `size` bytes.
 

@@ -317,8 +317,12 @@ def _fitted(
         start = payload_start(len(text))
 
 
-def restore(text: bytes, json_bytes: int, *, entry: str, artifact_id: bytes) -> Plan:
+def restore(
+    text: bytes, json_bytes: int, *, entry: str, artifact_id: bytes, gap: bytes = b""
+) -> Plan:
     """Plan the one file that a directory of one file came from, its text as it is.
+
+    `gap` is what lies between the text, filled up with spaces to `json_bytes`, and the payload.
 
     Raises:
         InvalidInput: when a reader would reject the directory, or it is one of several files.
@@ -333,12 +337,14 @@ def restore(text: bytes, json_bytes: int, *, entry: str, artifact_id: bytes) -> 
     if len(directory.files) != 1:
         raise InvalidInput("the directory is one of several files", code="ninfer-set")
     sizes = (directory.files[0].payload_bytes,)
-    return _planned(padded, sizes, entry, artifact_id)
+    return _planned(padded, sizes, entry, artifact_id, gap)
 
 
-def _planned(text: bytes, sizes: Sequence[int], entry: str, artifact_id: bytes) -> Plan:
+def _planned(
+    text: bytes, sizes: Sequence[int], entry: str, artifact_id: bytes, gap: bytes = b""
+) -> Plan:
     start = payload_start(len(text))
-    head = (encode_header(len(text), artifact_id) + text).ljust(start, b"\0")
+    head = (encode_header(len(text), artifact_id) + text + gap).ljust(start, b"\0")
     files = [PlannedFile(entry, head, sizes[0])]
     for index, size in enumerate(sizes[1:], 1):
         part = encode_part_header(index, artifact_id)

@@ -413,7 +413,7 @@ def test_through_a_zt_and_back_gives_the_same_file(tmp_path):
     source = model(tmp_path)
     convert(source, tmp_path / "hub.zt")
     with api.open(tmp_path / "hub.zt") as hub, api.open(source) as file:
-        assert sorted(hub) == sorted(file.catalog.native.ids)
+        assert sorted(hub) == sorted([*file.catalog.native.ids, "tensorark.ninfer"])
         assert hub["w.q4"].layout == "ninfer.row_split_k128_v1"
         assert hub["w.q4"].numpy().tobytes() == file["w.q4"].numpy().tobytes()
         assert hub["r.tpl"].tobytes() == TEMPLATE
@@ -438,6 +438,44 @@ def test_a_set_through_a_zt_keeps_catalog_payload_and_odd_bytes(tmp_path):
         assert b.catalog.native.artifact_id == NEW.hex()
 
 
+def test_what_an_earlier_version_carried_comes_back(tmp_path):
+    source = model(tmp_path)
+    convert(source, tmp_path / "hub.zt")
+    with api.open(tmp_path / "hub.zt") as hub:
+        carried = {"ninfer": hub.attributes["ninfer"]}
+        with Writer(tmp_path / "old.zt", attributes=carried) as writer:
+            for name in hub.keys() - {"tensorark.ninfer"}:
+                part = hub[name].parts["data"]
+                data = (part.dtype, part.type), [hub[name].raw()]
+                writer.add_parts(name, hub[name].shape, hub[name].layout, {"data": data})
+    convert(tmp_path / "old.zt", tmp_path / "back.ninfer")
+    assert (tmp_path / "back.ninfer").read_bytes() == source.read_bytes()
+
+
+SPELLINGS = {
+    "newline": lambda text: text + b"\n",
+    "spaces": lambda text: text + b" " * 99,
+    "newline-spaces": lambda text: text + b" \r\n\t  ",
+    "before": lambda text: b"\n \t" + text,
+    "indented": lambda text: json.dumps(json.loads(text), indent=2).encode() + b"\n",
+    "escaped": lambda text: text.replace(b"text/", b"te\\u0078t/").replace(b"1e-06", b"0.1e-5"),
+    "page": lambda text: text.ljust(up(32 + len(text), PAGE) - 32),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("gap", [b"\0", b"\xff"], ids=["clean", "dirty"])
+def test_an_artifact_comes_back_from_a_zt_byte_for_byte(tmp_path, spelling, gap):
+    lines = [{"path": None, "payload_bytes": len(PAYLOAD)}]
+    text = SPELLINGS[spelling](dumps(DIRECTORY | {"files": lines}))
+    head = b"NINFER\0\x03" + len(text).to_bytes(8, "little") + ARTIFACT + text
+    source = tmp_path / "a.ninfer"
+    source.write_bytes(head.ljust(up(len(head), PAGE), gap) + PAYLOAD)
+    convert(source, tmp_path / "hub.zt")
+    convert(tmp_path / "hub.zt", tmp_path / "back.ninfer")
+    assert (tmp_path / "back.ninfer").read_bytes() == source.read_bytes()
+
+
 def test_a_zt_that_carries_no_artifact_is_refused(tmp_path):
     import numpy as np
 
@@ -449,7 +487,9 @@ def test_a_zt_that_carries_no_artifact_is_refused(tmp_path):
     assert not (tmp_path / "x.ninfer").exists()
 
 
-@pytest.mark.parametrize("spoil", ["gone", "changed", "text", "id", "strays", "object"])
+@pytest.mark.parametrize(
+    "spoil", ["gone", "changed", "text", "id", "strays", "object", "more", "gap", "described"]
+)
 def test_a_zt_that_was_altered_is_refused(tmp_path, spoil):
     import numpy as np
 
@@ -464,7 +504,15 @@ def test_a_zt_that_was_altered_is_refused(tmp_path, spoil):
             attribute["strays"] = [[250, bytes(100)]]
         if spoil == "object":
             attribute["strays"] = [[256, b"\1"]]
+        if spoil == "gap":
+            attribute["gap"] = bytes(5)
+        if spoil == "described":
+            old = attribute["directory"]
+            attribute["directory"] = old.replace('"text/row"', '"text/raw"')
+            assert attribute["directory"] != old
         with Writer(tmp_path / "bad.zt", attributes={"ninfer": attribute}) as writer:
+            if spoil == "more":
+                writer.add("another", np.zeros(3, np.float32))
             for name, view in hub.items():
                 if spoil == "gone" and name == "a.div":
                     continue
@@ -473,7 +521,8 @@ def test_a_zt_that_was_altered_is_refused(tmp_path, spoil):
                 if spoil == "changed" and name == "w.bf16":
                     writer.add(name, np.zeros((8, 2), np.float16))
                 else:
-                    writer.add_parts(name, view.shape, view.layout, {"data": data})
+                    held = view.attributes or None
+                    writer.add_parts(name, view.shape, view.layout, {"data": data}, attributes=held)
     with pytest.raises(Unsupported) as caught:
         convert(tmp_path / "bad.zt", tmp_path / "x.ninfer")
     assert caught.value.code == ("refused" if spoil == "id" else "ninfer-altered")
