@@ -2,7 +2,8 @@
 
 The most repeated report of the field is a cryptic parse error on a file that never was a model:
 a Git-LFS pointer, a login page, an empty file, another format under the wrong name. Total: looks at
-the first and the last bytes only and never raises anything but our errors.
+the first and the last bytes only and never raises anything but our errors. What a zip archive holds
+stands in its directory, so its reader says it (`formats.npz.strangers`).
 """
 
 from __future__ import annotations
@@ -94,16 +95,34 @@ def _text(*prefixes: bytes) -> Callable[[bytes], bool]:
     return lambda head: head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(prefixes)
 
 
-def _zip(*marks: bytes) -> Callable[[bytes], bool]:
-    return lambda head: head.startswith(b"PK\x03\x04") and any(mark in head for mark in marks)
+def _looks(pattern: bytes) -> Callable[[bytes], bool]:
+    compiled = re.compile(pattern, re.DOTALL)
+    return lambda head: compiled.match(head) is not None
 
 
-_LEGACY_TORCH: Final = bytes.fromhex("8a0a6cfc9c46f9206aa85019")
+def _is_hdf5(head: bytes) -> bool:
+    """Whether the signature stands at the beginning, or behind a block of the user's."""
+    signature = b"\x89HDF\r\n\x1a\n"
+    return any(head[at:].startswith(signature) for at in (0, 512, 1024, 2048))
+
+
+def _is_torch_stream(head: bytes) -> bool:
+    """Whether the first pickle is torch's magic number, in any protocol."""
+    number = bytes.fromhex("8a0a6cfc9c46f9206aa85019"), b"L119547037146038801333356L"
+    return any(each in head[:40] for each in number)
+
+
+# An object, a list or a global of the protocols that begin with no mark of their own.
+_OLD_PICKLE: Final = rb"(?:\((?:S'|[dl]p?\d*\n|[dl]q)|c[A-Za-z_][\w.]*\n\w+\n|[}\])]q\0|[}\])]\()"
+# The version of its format, then the producer, the graph or the operator sets.
+_ONNX: Final = rb"\x08[\x01-\x1f](?:\x12[\x01-\x40][ -~]|[\x1a\x22\x32][\x00-\x7f]|\x28|[\x3a\x42])"
+_CONVERT: Final = "load it where you trust it, then `tensorark.torch.save_file` (or safetensors)"
 _STRANGERS: Final = (
     _Stranger(
         "file.zeros",
         "a file of zeros: a download or a copy that was not finished",
         lambda head: len(head) >= 48 and not head.strip(b"\0"),
+        "fetch it again",
     ),
     _Stranger(
         "file.git-lfs-pointer",
@@ -115,36 +134,95 @@ _STRANGERS: Final = (
         "file.html",
         "an HTML page",
         _text(b"<!doctype html", b"<html", b"<head"),
-        "the download got a web page, perhaps for logging in",
+        "the download got a web page, perhaps for logging in: fetch it again",
     ),
-    _Stranger("file.xml", "an XML document", _text(b"<?xml"), "perhaps an error of a store"),
     _Stranger(
-        "file.ztensor-old", "a zTensor file of version 0 or 1", _starts(b"ZTEN"), tensors=True
+        "file.xml", "an XML document", _text(b"<?xml", b"<error"), "perhaps the error of a store"
     ),
-    _Stranger("file.gguf", "a GGUF file", _starts(b"GGUF"), tensors=True),
-    _Stranger("file.hdf5", "an HDF5 file", _starts(b"\x89HDF\r\n\x1a\n"), tensors=True),
-    _Stranger("file.npy", "a numpy array file", _starts(b"\x93NUMPY"), tensors=True),
     _Stranger(
-        "file.torch", "a torch checkpoint", _zip(b"data.pkl", b"/.format_version"), tensors=True
+        "file.ztensor-old",
+        "a zTensor file of version 0 or 1",
+        _starts(b"ZTEN"),
+        "convert it with the ztensor library that wrote it",
+        tensors=True,
+    ),
+    _Stranger(
+        "file.gguf",
+        "a GGUF file",
+        _starts(b"GGUF"),
+        "take the safetensors checkpoint that it was made from, or unpack it with the gguf library",
+        tensors=True,
+    ),
+    _Stranger(
+        "file.ggml",
+        "a GGML file from before GGUF",
+        _starts(b"lmgg", b"fmgg", b"tjgg", b"algg"),
+        "take the checkpoint that it was made from",
+        tensors=True,
+    ),
+    _Stranger(
+        "file.hdf5",
+        "an HDF5 file, as Keras writes with the suffix .h5",
+        _is_hdf5,
+        "load it with Keras or h5py, and save its arrays with `numpy.savez`",
+        tensors=True,
+    ),
+    _Stranger(
+        "file.npy",
+        "a numpy array file",
+        _starts(b"\x93NUMPY"),
+        "one array has no name: `numpy.savez(target, name=array)` gives it one",
+        tensors=True,
     ),
     _Stranger(
         "file.torch-legacy",
         "a torch checkpoint of the old stream format",
-        lambda head: head[2:14] == _LEGACY_TORCH,
+        _is_torch_stream,
+        _CONVERT,
         tensors=True,
     ),
-    _Stranger("file.zip", "a zip archive", _starts(b"PK\x03\x04"), "unpack it first"),
+    _Stranger(
+        "file.tflite",
+        "a TensorFlow Lite model",
+        lambda head: head[4:8] == b"TFL3",
+        "export the weights from the model that it was made from",
+        tensors=True,
+    ),
     _Stranger(
         "file.pickle",
         "a Python pickle, which may run code when it is loaded",
-        lambda head: head[:1] == b"\x80" and head[1:2] in {b"\2", b"\3", b"\4", b"\5"},
-        "convert it where you trust it",
+        _looks(rb"\x80[\1-\5]|" + _OLD_PICKLE),
+        _CONVERT,
     ),
     _Stranger("file.gzip", "a gzip archive", _starts(b"\x1f\x8b"), "decompress it first"),
     _Stranger("file.zstd", "a zstd stream", _starts(b"\x28\xb5\x2f\xfd"), "decompress it first"),
     _Stranger("file.xz", "an xz archive", _starts(b"\xfd7zXZ\0"), "decompress it first"),
+    _Stranger("file.bzip2", "a bzip2 archive", _looks(rb"BZh[1-9]1AY&SY"), "decompress it first"),
+    _Stranger("file.lz4", "an LZ4 stream", _starts(b"\x04\x22\x4d\x18"), "decompress it first"),
+    _Stranger("file.7z", "a 7z archive", _starts(b"7z\xbc\xaf\x27\x1c"), "unpack it first"),
+    _Stranger("file.rar", "a rar archive", _starts(b"Rar!\x1a\x07"), "unpack it first"),
     _Stranger(
         "file.tar", "a tar archive", lambda head: head[257:262] == b"ustar", "unpack it first"
     ),
-    _Stranger("file.json", "a JSON document", _text(b"{", b"["), "perhaps an error of a server"),
+    _Stranger(
+        "file.torch-index",
+        "the index of a torch checkpoint, whose shards are pickles",
+        _looks(rb'\s*\{.*"weight_map".*\.bin"'),
+        _CONVERT,
+        tensors=True,
+    ),
+    _Stranger(
+        "file.json",
+        "a JSON document, and no index of shards",
+        _text(b"{", b"["),
+        "perhaps the configuration beside a model, or the error of a server",
+    ),
+    _Stranger(
+        "file.onnx",
+        "an ONNX model",
+        _looks(_ONNX),
+        "take the checkpoint that it was exported from, or save its initializers with the onnx "
+        "library",
+        tensors=True,
+    ),
 )

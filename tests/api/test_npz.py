@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import struct
 import zipfile
 import zlib
 from dataclasses import replace
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensorark
+from tensorark.codecs import npy
 from tensorark.formats import npz
 from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.numpy import save_file
@@ -69,6 +71,90 @@ def test_what_numpy_saves_is_read_and_written_as_it_was(tmp_path_factory, arrays
         assert set(loaded.files) == set(arrays)
         assert all(same(array, loaded[name]) for name, array in arrays.items())
     assert zipfile.ZipFile(target).testzip() is None
+
+
+CONTENT = {
+    "zeros": lambda n, _rng: np.zeros(n),
+    "ones": lambda n, _rng: np.ones(n),
+    "eye": lambda n, _rng: np.arange(n) % (int(n**0.5) + 1) == 0,
+    "steps": lambda n, _rng: np.arange(n) // 7,
+    "noise": lambda n, rng: rng.integers(0, 255, n),
+    "both": lambda n, rng: np.where(np.arange(n) < n // 2, 0, rng.integers(0, 99, n)),
+}
+
+
+MATRICES = st.builds(
+    lambda content, dtype, shape, order, seed: np.asarray(
+        CONTENT[content](shape[0] * shape[1], np.random.default_rng(seed))
+        .astype(dtype)
+        .reshape(shape),
+        order=order,
+    ),
+    content=st.sampled_from(sorted(CONTENT)),
+    dtype=st.sampled_from(["?", "<i1", "<f2", "<f4", ">f4", "<f8"]),
+    shape=st.tuples(*[st.one_of(st.integers(1, 40), st.sampled_from([64, 128, 256, 512]))] * 2),
+    order=st.sampled_from("CF"),
+    seed=st.integers(0, 99),
+)
+
+
+@given(array=MATRICES, chunk=st.one_of(st.integers(1, 300), st.sampled_from([512, 4096, 65536])))
+def test_whatever_numpy_deflates_is_read(tmp_path_factory, array, chunk):
+    """zlib may hold output behind the last byte of input, for any content and any size of piece."""
+    path = tmp_path_factory.getbasetemp() / "deflated.npz"
+    np.savez_compressed(path, w=array)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(npy, "_CHUNK", chunk)
+        with tensorark.open(path) as file:
+            assert same(np.load(path)["w"], file["w"].numpy())
+            assert tensorark.verify(file).ok
+
+
+@pytest.mark.parametrize("excess", [-200, -128, -1, 0, 1, 64, 100])
+@pytest.mark.parametrize("mib", [1, 2])
+def test_zeros_of_about_a_piece_are_read(tmp_path, excess, mib):
+    np.savez_compressed(tmp_path / "z.npz", w=np.zeros((mib << 20) + excess, "u1"))
+    with tensorark.open(tmp_path / "z.npz") as file:
+        assert not file["w"].numpy().any()
+
+
+MEMBERS = st.lists(
+    st.sampled_from(["a", "a.npy", "a.npy.npy", "b.npy", "b", "a/.npy", "a/", ".npy", ".npy.npy"]),
+    unique=True,
+)
+
+
+@given(members=MEMBERS)
+def test_a_name_means_to_us_what_it_means_to_numpy(tmp_path_factory, members):
+    path = tmp_path_factory.getbasetemp() / "names.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, member in enumerate(members):
+            held = io.BytesIO()
+            np.save(held, np.int64(number))
+            archive.writestr(member, b"" if member.endswith("/") else held.getvalue())
+    ours = {each.removesuffix(".npy"): at for at, each in enumerate(members) if each[-4:] == ".npy"}
+    with np.load(path) as loaded:
+        agrees = all(loaded[name] == number for name, number in ours.items())
+    if members and not ours:
+        with pytest.raises(tensorark.Rejected, match="without arrays"):
+            tensorark.open(path)
+    elif not agrees:
+        with pytest.raises(tensorark.Rejected, match=r"npz\.ambiguous-name"):
+            tensorark.open(path)
+    else:
+        with tensorark.open(path) as file:
+            assert {name: file[name].numpy() for name in file} == ours
+
+
+def test_a_name_that_numpy_reads_otherwise_is_not_written(tmp_path):
+    source = tmp_path / "m.zt"
+    with tensorark.Writer(source) as writer:
+        for name in ("a", "a.npy", "b.npy"):
+            writer.add(name, np.zeros(1, "u1"))
+    with pytest.raises(tensorark.Error) as caught:
+        tensorark.convert(source, tmp_path / "m.npz")
+    assert "a.npy" in str(caught.value) + str(caught.value.hint)
+    assert "b.npy" not in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -243,6 +329,21 @@ def test_many_members_need_the_records_of_zip64(tmp_path):
         assert len(opened) == 65_535
         assert opened["65534"].numpy() == 7
     assert len(zipfile.ZipFile(path).namelist()) == 65_535
+
+
+def test_records_of_zip64_may_stand_where_none_are_needed(tmp_path):
+    """As torch writes them in any archive; they have to say the same as the short one."""
+    path = tmp_path / "m.npz"
+    np.savez(path, a=np.arange(3))
+    image = path.read_bytes()
+    count, length, offset = struct.unpack_from("<H2L", image, len(image) - 12)
+    wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, length, offset)
+    wide += struct.pack("<4sLQL", b"PK\6\7", 0, len(image) - 22, 1)
+    path.write_bytes(image[:-22] + wide + image[-22:])
+    with tensorark.open(path) as file:
+        assert file["a"].numpy().tolist() == [0, 1, 2]
+    path.write_bytes(image[:-22] + wide + image[-22:-14] + b"\2\0\2\0" + image[-10:])
+    assert [each.rule for each in tensorark.validate(path)] == ["npz.directory"]
 
 
 def test_a_bomb_is_refused_before_its_memory_is_taken(tmp_path):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
 import struct
+import zipfile
+from collections import OrderedDict
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tensorark
 from tensorark.errors import Error, Rejected, Unsupported
 from tensorark.formats import FORMATS
 from tensorark.identify import _STRANGERS, HEAD, TAIL, identify
@@ -43,9 +49,15 @@ BYTES = {
     "file.gguf": (b"GGUF", Unsupported),
     "file.hdf5": (b"\x89HDF\r\n\x1a\n", Unsupported),
     "file.npy": (b"\x93NUMPY", Unsupported),
-    "file.torch": (ZIP + b"archive/data.pkl", Unsupported),
+    "file.ggml": (b"tjgg", Unsupported),
+    "file.tflite": (b"\x1c\0\0\0TFL3", Unsupported),
+    "file.onnx": (b"\x08\x0a:\x10", Unsupported),
+    "file.torch-index": (b'{"weight_map": {"a": "pytorch_model-1.bin"', Unsupported),
     "file.torch-legacy": (b"\x80\x02" + bytes.fromhex("8a0a6cfc9c46f9206aa85019"), Unsupported),
-    "file.zip": (b"PK\x03\x04", Rejected),
+    "file.7z": (b"7z\xbc\xaf\x27\x1c", Rejected),
+    "file.rar": (b"Rar!\x1a\x07", Rejected),
+    "file.bzip2": (b"BZh91AY&SY", Rejected),
+    "file.lz4": (b"\x04\x22\x4d\x18", Rejected),
     "file.pickle": (b"\x80\x04", Rejected),
     "file.gzip": (b"\x1f\x8b", Rejected),
     "file.zstd": (b"\x28\xb5\x2f\xfd", Rejected),
@@ -92,7 +104,18 @@ def test_a_stranger_under_the_name_of_a_model_is_told_apart_from_it(code):
         (b'{"error": "not found"}', "file.json"),
         (b"\x00" * 47, "file.unknown"),
         (b"\x00" * 5000, "file.zeros"),
-        (b"\x80\x01", "file.unknown"),
+        (b"\x80\x01", "file.pickle"),
+        (b"\x80\x06", "file.unknown"),
+        (b"<Error><Code>NoSuchKey</Code>", "file.xml"),
+        (bytes(512) + b"\x89HDF\r\n\x1a\n", "file.hdf5"),
+        (pickle.dumps({"a": [1]}, 0), "file.pickle"),
+        (pickle.dumps({"a": [1]}, 1), "file.pickle"),
+        (pickle.dumps([1, 2], 0), "file.pickle"),
+        (pickle.dumps([], 1), "file.pickle"),
+        (pickle.dumps(OrderedDict(a=1), 0), "file.pickle"),
+        (pickle.dumps(OrderedDict(a=1), 1), "file.pickle"),
+        (pickle.dumps(0x1950A86A20F9469CFC6C, 0), "file.torch-legacy"),
+        (pickle.dumps(0x1950A86A20F9469CFC6C, 4), "file.torch-legacy"),
         (b"PK\x05\x06", "file.unknown"),
     ],
 )
@@ -111,7 +134,7 @@ OURS = {
     "zt": MAGIC + bytes(40),
     "safetensors": struct.pack("<Q", 8) + b"{}      ",
     "ninfer": b"NINFER\0\x03" + bytes(4088),
-    "npz": ZIP[:26] + struct.pack("<2H", 2004, 20) + b"a" * 2000 + b".npy",
+    "npz": ZIP[:26] + struct.pack("<2H", 2004, 20) + b"a" * 2000,
 }
 
 
@@ -121,6 +144,8 @@ def test_our_formats_are_found_whatever_the_name(name):
         assert found(data, name) == format_
     index = json.dumps({"metadata": {}, "weight_map": {"a": "m-00001-of-00001.safetensors"}})
     assert found(index.encode(), name) == "safetensors-index"
+    noted = json.dumps({"metadata": {"a": "b" * 1000}, "weight_map": {"a": "b"}, "c": "d" * 99})
+    assert found(noted.encode(), name) == "safetensors-index"
 
 
 def test_either_magic_makes_a_zt_so_that_a_cut_file_is_called_cut():
@@ -135,6 +160,50 @@ def test_the_name_decides_only_who_words_the_error():
     assert found(b"\x00", "m.zt") == "zt"
     assert found(b"\x00", "m.safetensors") == "safetensors"
     assert told(b"\x00", "m.zip").code == "file.unknown"
+
+
+@pytest.mark.parametrize(
+    ("members", "code"),
+    [
+        (["m/data.pkl", "m/byteorder", "m/data/0", "m/version"], "file.torch"),
+        (["m/data/0", "m/data.pkl", "m/code/__torch__.py", "m/constants.pkl"], "file.torchscript"),
+        (["m/data/weights/weight_0", "m/archive_format"], "file.torch-export"),
+        (["metadata.json", "config.json", "model.weights.h5"], "file.keras"),
+        (["a.txt"], "file.zip"),
+    ],
+)
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_zip_archive_is_what_its_members_make_it(tmp_path, members, code, is_cut):
+    path = tmp_path / "m.safetensors"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in members:
+            archive.writestr(name, b"")
+    if is_cut:
+        path.write_bytes(path.read_bytes()[:-1])
+        code = "npz.directory" if code == "file.zip" else code
+    with pytest.raises(Error) as caught:
+        tensorark.open(path)
+    assert caught.value.code == code
+
+
+def test_an_archive_is_one_of_arrays_wherever_they_stand(tmp_path):
+    path = tmp_path / "m.bin"
+    held = io.BytesIO()
+    np.save(held, np.arange(3))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data.pkl", bytes(5000))
+        archive.writestr("notes/", b"")
+        archive.writestr("a.npy", held.getvalue())
+    with tensorark.open(path) as file:
+        assert file["a"].numpy().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("url", ["https://a/m.zt", "hf://a/b", "s3://b/m.safetensors"])
+@pytest.mark.parametrize("ask", [tensorark.open, tensorark.validate, tensorark.diagnose])
+def test_a_url_is_called_one(url, ask):
+    with pytest.raises(tensorark.ReadFailed) as caught:
+        ask(url)
+    assert (caught.value.code, caught.value.path) == ("url", url)
 
 
 @given(

@@ -231,21 +231,29 @@ class _Part:
         for start in range(_CRC, self._stored.nbytes, _CHUNK):
             yield self._stored.read(start, min(_CHUNK, self._stored.nbytes - start))
 
-    def _inflated(self, size: int) -> Iterator[memoryview]:
+    def _inflated(self, most: int) -> Iterator[memoryview]:
+        """Yield what the deflate stream decodes to, one byte more than `most` at the latest.
+
+        zlib may hold output when all input is taken, so the end of a member is not that of its
+        stream: a stream is done when it says so, or when it asks for bytes that are not there.
+        """
         engine = zlib.decompressobj(-15)
-        done = 0
+        left = most + 1  # one byte more than there may be shows a stream that is too long
         for data in self._raw():
             rest: bytes | memoryview = data
-            while rest and not engine.eof:
+            holds = False
+            while (rest or holds) and not engine.eof and left:
+                room = min(_CHUNK, left)
                 try:
-                    # One byte more than there may be shows a stream that is too long.
-                    piece = engine.decompress(rest, min(_CHUNK, size - done + 1))
+                    piece = engine.decompress(rest, room)
                 except zlib.error as error:
                     self._fail(stream, "the deflate stream is damaged", "a stream", str(error)[:80])
-                done += len(piece)
-                rest = engine.unconsumed_tail
+                rest, holds = engine.unconsumed_tail, len(piece) == room
+                left -= len(piece)
                 if piece:
                     yield memoryview(piece)
+            if not left:
+                return
             if rest or engine.unused_data:
                 self._fail(stream, "bytes follow the deflate stream", "its end", "more")
         if not engine.eof:
@@ -262,22 +270,13 @@ class _Part:
             self._fail(stream, bad.detail, bad.expected, bad.found)
 
     def _first(self, length: int) -> bytes:
+        """Return the first `length` decoded bytes, or fewer of a shorter array."""
         found = b""
-        pieces = self._inflated_start(length) if self._deflated else self._raw()
-        for piece in pieces:
+        for piece in self._inflated(length) if self._deflated else self._raw():
             found += piece[: length - len(found)]
             if len(found) >= length:
                 break
         return found
-
-    def _inflated_start(self, length: int) -> Iterator[memoryview]:
-        engine = zlib.decompressobj(-15)
-        for start in range(_CRC, self._stored.nbytes, 4096):
-            data = self._stored.read(start, min(4096, self._stored.nbytes - start))
-            try:
-                yield memoryview(engine.decompress(data, length))
-            except zlib.error as error:
-                self._fail(stream, "the deflate stream is damaged", "a stream", str(error)[:80])
 
     def _fail(self, broken: Rule[Stream], detail: str, expected: object, found: object) -> NoReturn:
         bad = Stream(self._stored.where, detail, expected, found, self._stored.offset)

@@ -7,10 +7,11 @@ caller's `resolve` does, with `tensorark.io.sibling`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.mount import filesystem, is_remote
@@ -47,6 +48,7 @@ class LocalSource:
     ) -> None:
         if io not in ("auto", "mmap", "pread"):
             raise InvalidInput("no such way to read", code="io", found=io)
+        _refuse_url(os.fspath(path))
         self.path = Path(path)
         self._io: Access = io
         self._resolve = resolve
@@ -210,6 +212,20 @@ class LocalSource:
     def _open(self, path: Path) -> Opened:
         mapped = self._io == "mmap" or (self._io == "auto" and not is_remote(filesystem(path)))
         return Opened(path, mapped=mapped)
+
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def _refuse_url(path: str) -> None:
+    """Refuse what is meant as an address: as a path it would lose a slash, and be missing."""
+    if _URL.match(path) and not os.path.exists(path):  # noqa: PTH110 - unlike that of `Path`, total
+        raise ReadFailed(
+            "this is a URL, and only files are read",
+            code="url",
+            path=path,
+            hint="download it first, and open the file",
+        )
 
 
 def _reopen(path: Path, io: Access, resolve: Resolve | None) -> LocalSource:

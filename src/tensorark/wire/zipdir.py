@@ -7,6 +7,7 @@ of an archive must fulfil together is judged by the format that uses it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +36,7 @@ TAIL: Final = END.size + (1 << 16) + LOCATOR.size + END64.size
 """Bytes from the end that hold the end records, whatever the length of the comment."""
 
 _ZIP64: Final = 1
+_UNICODE_PATH: Final = b"\x75\x70"
 _FULL16: Final = (1 << 16) - 1
 _FULL32: Final = (1 << 32) - 1
 
@@ -97,6 +99,15 @@ class Local:
     length: int
 
 
+def first_names(head: bytes) -> Iterator[bytes]:
+    """Yield the names in the local headers that lie in `head`, the beginning of an archive."""
+    at = 0 if head.startswith(LOCAL_MAGIC) else -1
+    while at >= 0:
+        begin = at + LOCAL.size
+        yield head[begin : begin + int.from_bytes(head[begin - 4 : begin - 2], "little")]
+        at = head.find(LOCAL_MAGIC, begin)
+
+
 def parse_end(tail: bytes, size: int) -> End:
     """Find the end records in the last bytes of a file of `size` bytes, at most `TAIL` of them.
 
@@ -113,8 +124,14 @@ def parse_end(tail: bytes, size: int) -> End:
             "the end record is not the end of the file", base + at, size, base + at + END.size
         )
     limit = at
-    if _FULL16 in (disk, first, here, count) or _FULL32 in (length, offset):
-        disk, first, here, count, length, offset, limit = _end64(tail, at, base)
+    short = (disk, first, here, count, length, offset)
+    is_full = _FULL16 in short[:4] or _FULL32 in short[4:]
+    if is_full or tail[max(0, at - LOCATOR.size) :].startswith(LOCATOR_MAGIC):
+        *wide, limit = _end64(tail, at, base)
+        full = (_FULL16,) * 4 + (_FULL32,) * 2
+        if any(a not in (b, c) for a, b, c in zip(short, wide, full, strict=True)):
+            raise ZipFault("the end records contradict each other", base + at, wide, list(short))
+        disk, first, here, count, length, offset = wide
     if (disk, first) != (0, 0) or here != count:
         raise ZipFault("the archive has several disks", base + at, "one", disk + 1)
     if offset + length != base + limit:
@@ -158,6 +175,8 @@ def parse_entries(data: memoryview, end: End) -> list[Entry]:
         name_end = at + ENTRY.size + named
         if name_end + extra + comment > len(data):
             raise ZipFault("an entry of the directory is cut short", place, "its name", "the end")
+        if extra and _UNICODE_PATH in data[name_end : name_end + extra].tobytes():
+            _refuse_other_name(bytes(data[name_end : name_end + extra]), place)
         fields = [size, compressed, offset]
         if _FULL32 in fields or disk == _FULL16:
             fields = _wide(bytes(data[name_end : name_end + extra]), fields, place)
@@ -178,6 +197,16 @@ def parse_entries(data: memoryview, end: End) -> list[Entry]:
         place = end.offset + at
         raise ZipFault("bytes follow the last entry", place, end.limit, place)
     return entries
+
+
+def _refuse_other_name(extra: bytes, place: int) -> None:
+    """Refuse a second name, which some readers take instead of the first."""
+    at = 0
+    while at + 4 <= len(extra):
+        if extra[at : at + 2] == _UNICODE_PATH:
+            detail = "an extra field gives a member another name"
+            raise ZipFault(detail, place, "one name", "the field 0x7075")
+        at += 4 + int.from_bytes(extra[at + 2 : at + 4], "little")
 
 
 def _fields(data: memoryview, at: int) -> tuple[int, ...]:

@@ -30,7 +30,6 @@ NPZ: Final = Format(
     sniff=read.sniff,
     read=read.read,
     crc=read.crc,
-    head=4096,  # the name of the first member says what the archive is of
     rules=(
         rules.directory,
         *rules.LISTED_RULES,

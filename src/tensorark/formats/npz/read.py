@@ -12,17 +12,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from tensorark.errors import LimitExceeded
+from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.format import SizeOf
 from tensorark.formats.npz import marker, rules
 from tensorark.formats.npz.dtypes import VOIDS, Dtype, dtype_of
-from tensorark.formats.npz.rules import Described, Listed, Member
+from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member
+from tensorark.formats.npz.strangers import stranger
 from tensorark.model import Blob, Catalog, Encoded, Part, Raw, Span, Tensor
 from tensorark.rules import Reading
 from tensorark.steps import Steps
 from tensorark.wire.gcpause import paused
 from tensorark.wire.npyheader import PREAMBLE, HeaderFault, length_of, parse_header
 from tensorark.wire.zipdir import (
+    END,
     END_MAGIC,
     LOCAL,
     LOCAL_MAGIC,
@@ -31,18 +33,19 @@ from tensorark.wire.zipdir import (
     End,
     Entry,
     ZipFault,
+    first_names,
     parse_end,
     parse_entries,
     parse_local,
 )
 
 NAME: Final = "npz"
-SUFFIX: Final = ".npy"
 ARRAY: Final = "npy.array/1"
 """Encoding: a CRC-32, then the `.npy` array that it is of; decodes to row-major little-endian."""
 DEFLATE: Final = "npy.deflate/1"
 """Encoding: the same with the array in a deflate stream."""
 
+_HEAD: Final = 4096
 _GUESS: Final = 256
 """Bytes behind the name in which a local header ends and an array header fits, mostly."""
 _ROUNDS: Final = 3
@@ -68,9 +71,12 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     """Open one archive."""
     size = size_of(None)
     length = min(size, TAIL)
-    (tail,) = yield [Span(size - length, length)]
-    with _judged(reading):
-        end = parse_end(bytes(tail), size)
+    head, tail = yield [Span(0, min(size, _HEAD)), Span(size - length, length)]
+    try:
+        with _judged(reading):
+            end = parse_end(bytes(tail), size)
+    except Rejected as error:
+        raise _cut(head, error) from None
     limit = reading.limits.index_file
     if end.length > limit:
         raise LimitExceeded("the directory is too large", expected=limit, found=end.length)
@@ -81,10 +87,19 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         (text,) = yield [Span(end.offset, end.length)]
     with _judged(reading):
         entries = parse_entries(text, end)
+    if entries and not any(map(_is_array, entries)):
+        raise stranger([each.label for each in entries])
     reading.require(rules.LISTED_RULES, Listed(entries, end))
     members, heads = yield from _members(entries, end, reading)
     arrays = yield from _arrays(members, heads, reading)
     return (yield from _catalog(members, arrays))
+
+
+def _cut(head: memoryview, error: Rejected) -> Error:
+    """Say of an archive without a directory what it was, unless it was one of arrays."""
+    names = [name.decode("utf-8", "replace") for name in first_names(bytes(head))]
+    kind = stranger(names) if names else error
+    return kind if isinstance(kind, Unsupported) else error
 
 
 @contextmanager
@@ -282,10 +297,5 @@ def crc(catalog: Catalog, name: str) -> tuple[int, int] | None:
 
 
 def sniff(head: bytes, _tail: bytes, size: int) -> bool:
-    """Whether the file is a zip archive without members, or whose first one is an array."""
-    if head.startswith(END_MAGIC):
-        return size >= len(END_MAGIC) + 18
-    if not head.startswith(LOCAL_MAGIC) or len(head) < LOCAL.size:
-        return False
-    named = int.from_bytes(head[26:28], "little")
-    return head[LOCAL.size : LOCAL.size + named].endswith(b".npy")
+    """Whether the file is a zip archive: what it is of stands in its directory."""
+    return size >= END.size and head.startswith((LOCAL_MAGIC, END_MAGIC))

@@ -28,6 +28,8 @@ from tensorark.wire.zipdir import (
     ZipFault,
 )
 
+SUFFIX: Final = ".npy"
+"""What the name of a member that is an array ends with."""
 GROWTH: Final = 1032
 """Bytes that one byte of a deflate stream can become: 258 for two bits."""
 
@@ -106,6 +108,21 @@ def duplicate_name(listed: Listed) -> Iterator[Fault]:
         if entry.label in seen:
             yield _of(entry, "is there twice", "another name", "the same")
         seen.add(entry.label)
+
+
+@rule("npz.ambiguous-name", section="zip", stage="open")
+def ambiguous_name(listed: Listed) -> Iterator[Fault]:
+    """No member has the name of an array without `.npy`, and none holds a zero byte.
+
+    numpy would read the first one, and zip readers cut a name at the second.
+    """
+    labels = {entry.label for entry in listed.entries}
+    for entry in listed.entries:
+        if b"\0" in entry.name:
+            yield _of(entry, "holds a zero byte", "a name without", "one that is cut there")
+        elif entry.label.endswith(SUFFIX) and entry.label.removesuffix(SUFFIX) in labels:
+            other = quoted(entry.label.removesuffix(SUFFIX))
+            yield _of(entry, f"and {other} have one name in numpy", "another name", other)
 
 
 @rule("npz.encrypted", section="zip", stage="open")
@@ -236,6 +253,7 @@ def crc(running: Running) -> Iterator[Fault]:
 LISTED_RULES: Final[tuple[Rule[Listed], ...]] = (
     name,
     duplicate_name,
+    ambiguous_name,
     encrypted,
     method,
     stored_size,

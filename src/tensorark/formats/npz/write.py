@@ -13,7 +13,7 @@ from typing import Final
 from tensorark.errors import quoted
 from tensorark.formats.npz import marker
 from tensorark.formats.npz.dtypes import VOIDS, descr_of
-from tensorark.formats.npz.read import SUFFIX
+from tensorark.formats.npz.rules import SUFFIX
 from tensorark.model import Tensor
 from tensorark.vocab import size_of
 from tensorark.wire.npyheader import header_bytes
@@ -145,8 +145,12 @@ def noted(tensors: Iterable[Tensor]) -> dict[str, str]:
 
 def refusals(tensors: Iterable[Tensor]) -> Iterator[tuple[str, str]]:
     """Yield the name of every tensor that an archive of arrays cannot hold, and why."""
-    for tensor in tensors:
+    held = list(tensors)
+    names = {each.name for each in held}
+    for tensor in held:
         reason = _refusal(tensor)
+        if tensor.name.endswith(SUFFIX) and tensor.name.removesuffix(SUFFIX) in names:
+            reason = f"numpy reads {quoted(tensor.name.removesuffix(SUFFIX))} under this name"
         if reason is not None:
             yield tensor.name, reason
 

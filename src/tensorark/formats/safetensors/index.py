@@ -243,7 +243,7 @@ def sniff(head: bytes, tail: bytes, _size: int) -> bool:
     Where the metadata comes first and is long, only the end of the file shows what it is.
     """
     begin = head.lstrip(b" \t\r\n")
-    if begin[:1] != b"{" or b'.bin"' in tail:
+    if begin[:1] != b"{" or b'.bin"' in head + tail:
         return False
     return b'"weight_map"' in begin or (b'"metadata"' in begin and b'.safetensors"' in tail)
 
@@ -254,5 +254,6 @@ SAFETENSORS_INDEX: Final = Format(
     suffixes=(".safetensors.index.json",),
     sniff=sniff,
     read=read,
+    head=4096,  # metadata may come first
     rules=(*INDEX_RULES, *SAFETENSORS.rules, *SET_RULES),
 )

@@ -105,6 +105,11 @@ BROKEN = {
     ],
     "npz.name": [archive(Made(), Made(b"\xff.npy", flags=2048))],
     "npz.duplicate-name": [archive(Made(), Made()), archive(Made(), Made(flags=2048))],
+    "npz.ambiguous-name": [
+        archive(Made(), Made(b"a.npy.npy")),
+        archive(Made(), Made(b"a")),
+        archive(Made(b"a\0.npy")),
+    ],
     "npz.encrypted": [archive(Made(flags=1)), archive(Made(flags=64)), archive(Made(flags=8192))],
     "npz.method": [archive(Made(method=12)), archive(Made(method=9))],
     "npz.stored-size": [
