@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tensorark.codecs.bits import pack
 from tensorark.codecs.laid import in_memory, sound
 from tensorark.codecs.layout import Laid
-from tensorark.codecs.numbers import Array, encode, ids_of, numpy_dtype
+from tensorark.codecs.numbers import Array, as_array, encode, ids_of, numpy_dtype
 from tensorark.errors import InvalidInput
 from tensorark.vocab.layouts.mx import ID as MX
 from tensorark.vocab.layouts.quant import ID as QUANT_GROUP
@@ -163,7 +163,7 @@ def quantize_mx(
 
 
 def _floats(values: Any) -> Array:
-    array = np.asarray(values)
+    array = as_array(values)
     _, type_ = ids_of(array.dtype)
     if type_ is not None or array.dtype.kind in "iu":
         hint = "astype('f4')"

@@ -45,13 +45,17 @@ def _save_safetensors(
     from tensorark.codecs.numbers import as_array, encode, ids_of, nbytes_of
     from tensorark.model import Span
 
-    values = {name: as_array(array) for name, array in arrays.items()}
+    values = {name: as_array(array, ("objects", name)) for name, array in arrays.items()}
     tensors = [
         Tensor(
             name,
             array.shape,
             "dense",
-            {"data": Part(Raw((Span(0, nbytes_of(array)),)), *ids_of(array.dtype))},
+            {
+                "data": Part(
+                    Raw((Span(0, nbytes_of(array)),)), *ids_of(array.dtype, ("objects", name))
+                )
+            },
         )
         for name, array in values.items()
     ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorark.codecs.laid import sound
 from tensorark.codecs.layout import Laid
-from tensorark.codecs.numbers import Array, encode, ids_of
+from tensorark.codecs.numbers import Array, as_array, encode, ids_of
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.rules import Reading
 from tensorark.view import TensorView
@@ -80,7 +80,7 @@ def _shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _part(array: Any) -> tuple[tuple[str, str | None], list[memoryview]]:
-    values = np.asarray(array)
+    values = as_array(array)
     return ids_of(values.dtype), list(encode(values))
 
 

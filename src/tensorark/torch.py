@@ -6,7 +6,7 @@ Tensors of a mapped file share its pages until they are written to; writing neve
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,32 +49,74 @@ def save_file(
     Views and shared tensors are stored by value; in a `.zt`, equal tensors share a blob.
 
     Raises:
-        InvalidInput: when a tensor is sparse, quantised, or of a type without a storage type.
+        InvalidInput: when a tensor is sparse, nested, quantised, of a subclass, without data, or of
+            a type without a storage type; and when it is no tensor.
     """
     from tensorark.save import save_arrays
 
-    save_arrays({name: to_array(tensor) for name, tensor in tensors.items()}, path, metadata)
+    arrays = {name: to_array(tensor, str(name)) for name, tensor in tensors.items()}
+    save_arrays(arrays, path, metadata)
 
 
 def save_model(
     model: torch.nn.Module, path: PathLike, metadata: Mapping[str, object] | None = None
 ) -> None:
-    """Save the state of a module under all of its names, tied ones included."""
-    save_file(dict(_state(model)), path, metadata)
+    """Save the state of a module.
+
+    A `.zt` holds tied tensors under all of their names, in one blob. Other formats have them once,
+    as `safetensors.torch.save_model` writes them: under the first of their names, and the metadata
+    says for each other name which one was kept.
+
+    Raises:
+        InvalidInput: when the state holds something that is no tensor, such as an extra state.
+    """
+    from tensorark.conversion import target_of
+
+    state = model.state_dict()
+    for name, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            raise InvalidInput(
+                "the state of the module holds something that is no tensor",
+                code="torch-type",
+                where=("objects", name),
+                found=type(value).__name__,
+                hint="keep it elsewhere, or make it a tensor",
+            )
+    if target_of(path).name != "zt":
+        removed = {name: kept for kept, *others in _tied(state) for name in others}
+        if removed:
+            state = {name: value for name, value in state.items() if name not in removed}
+            metadata = {**removed, **(metadata or {})}
+    save_file(state, path, metadata)
 
 
 def load_model(
     model: torch.nn.Module, path: PathLike, *, strict: bool = True
 ) -> tuple[list[str], list[str]]:
-    """Load a file into a module; return the names that are missing, and those unexpected."""
-    keys = model.load_state_dict(load_file(path), strict=strict)
+    """Load a file into a module; return the names that are missing, and those unexpected.
+
+    Of tied tensors one name is enough, whichever the file has.
+
+    Raises:
+        RuntimeError: as torch does, when `strict` and a name is missing or unexpected.
+    """
+    tensors = load_file(path)
+    for names in _tied(model.state_dict()):
+        held = [name for name in names if name in tensors]
+        tensors |= {name: tensors[held[0]] for name in names if held and name not in tensors}
+    keys = model.load_state_dict(tensors, strict=strict)
     return list(keys.missing_keys), list(keys.unexpected_keys)
 
 
-def _state(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, value in model.state_dict().items():
-        if isinstance(value, torch.Tensor):
-            yield name, value
+def _tied(state: Mapping[str, Any]) -> list[list[str]]:
+    """Return the names of tensors that are one in memory, each group sorted."""
+    groups: dict[object, list[str]] = {}
+    for name in sorted(state):
+        value = state[name]
+        if isinstance(value, torch.Tensor) and not value.is_meta and value.numel():
+            same = (value.data_ptr(), value.dtype, value.shape, value.stride(), value.device)
+            groups.setdefault(same, []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 def safe_open(

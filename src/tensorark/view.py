@@ -5,7 +5,7 @@ Owns laziness: nothing is read until an array is wanted, and then no more than i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from tensorark.codecs.layout import Bytes, Layout
     from tensorark.codecs.numbers import Array
 
 _DENSE: Final = "dense"
+_CHECKED: Final = frozenset({"bool", "f4_e2m1"})
+"""Types whose bytes are judged, or unpacked, on their way: they are never mapped as they are."""
+
 _CPU: Final = (1, 0)
 
 
@@ -179,12 +183,9 @@ class TensorView:
         """
         import numpy as np
 
-        from tensorark.codecs.layouts import assemble
-
-        self._check_size()
-        self._file.judge(self.name)
+        layout, read = self._admitted()
         try:
-            values = assemble(self.tensor, _Reader(self._file, self.tensor))
+            values = layout.assemble(self.tensor, read)
         except (MemoryError, OverflowError) as error:
             raise self._too_large() from error
         is_shared = not values.flags.writeable  # else it was assembled or decoded for us alone
@@ -193,7 +194,8 @@ class TensorView:
     def torch(self) -> torch.Tensor:
         """Return the values as a torch tensor on the CPU, without copying where that is safe.
 
-        Writing to it never reaches the file.
+        Writing to it never reaches the file. f4_e2m1 comes in pairs, as torch holds it: the last
+        dimension is half as long.
 
         Raises:
             Unsupported: when torch has no such type, or is not installed.
@@ -204,10 +206,17 @@ class TensorView:
             hint = "pip install 'tensorark[torch]'"
             raise Unsupported("torch is not installed", code="no-torch", hint=hint) from error
 
+        data = self._writable()
         dtype = torch_dtype(self.dtype)
-        data = self.private() if self.dtype != "bool" else None  # bool bytes are checked by numpy()
         shared = None if data is None else from_buffer(data, dtype, self.shape)
         return from_array(self.numpy(copy=True), dtype) if shared is None else shared
+
+    def _writable(self) -> memoryview | None:
+        """Return the payload as values for writing, past the gate; None if that needs a copy."""
+        self._admitted()
+        if self._main.type in _CHECKED:
+            return None
+        return self.private()
 
     def private(self) -> memoryview | None:
         """Return the payload of a dense tensor for writing, without copying; None if impossible.
@@ -238,13 +247,19 @@ class TensorView:
 
         from tensorark.codecs.numbers import numpy_dtype
 
-        data = self.private()
-        if not data or self.dtype in {"bool", "f4_e2m1"}:
+        data = self._writable()
+        if not data:
             values = self.numpy(copy=True)
         else:
             element = numpy_dtype(self._main.dtype, self._main.type)
             values = np.frombuffer(data, element).reshape(self.shape)
+        if values.dtype.type.__module__ != "numpy":  # numpy exports none of its guests
+            return self.torch().__dlpack__(**options)
         return values.__dlpack__(**options)
+
+    def __iter__(self) -> Iterator[Any]:
+        for at in range(len(self)):  # as numpy does: a scalar is not iterated
+            yield self[at]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CPU
@@ -256,26 +271,26 @@ class TensorView:
             IndexError: for the indices for which numpy raises it.
         """
         from tensorark import slicing
-        from tensorark.codecs import numbers
+        from tensorark.codecs.numbers import numpy_dtype
 
-        if self.layout != _DENSE:
-            return self._decoded(index)
-        check(DENSE, self.tensor)
-        part = self._main
-        plain = isinstance(part.blob, Raw) and part.type not in {"bool", "f4_e2m1"}
-        mapped = self._file.is_mapped and plain and len(part.blob.spans) == 1
-        if mapped or not slicing.is_basic(index) or not self.size:
+        layout, read = self._admitted()
+        partial, part = layout.elements, self._main
+        mapped = self._file.is_mapped and self.layout == _DENSE and _is_plain(part)
+        if mapped or partial is None or not slicing.is_basic(index) or not self.size:
             return self.numpy()[index]
-        if not part.blob.spans:
-            return self.numpy()[index]
-        element = numbers.numpy_dtype(part.dtype, part.type)
         selection = slicing.select(self.shape, index)
-        ranges = self._file.ranges(part, self._where("data"))
+        try:
+            if self.layout != _DENSE:
+                first, last = slicing.extent(selection)
+                return slicing.pick(selection, partial(self.tensor, read, first, last), first)
+            element = numpy_dtype(part.dtype, part.type)
 
-        def read(start: int, count: int) -> Array:
-            return self._elements(part, ranges, start, count)
+            def run(start: int, count: int) -> Array:
+                return partial(self.tensor, read, start, start + count)
 
-        return slicing.gather(selection, element.itemsize, element, read)
+            return slicing.gather(selection, element.itemsize, element, run)
+        except (MemoryError, OverflowError) as error:
+            raise self._too_large() from error
 
     def elements(self, start: int, stop: int) -> Array:
         """Return the flat elements [start, stop) in row-major order.
@@ -287,51 +302,30 @@ class TensorView:
         """
         if not 0 <= start <= stop <= self.size:
             raise IndexError(f"elements [{start}, {stop}) of {self.size}")
-        from tensorark.codecs.layouts import find
-
-        self._check_size()
-        if self.layout == _DENSE:
-            check(DENSE, self.tensor)
-            ranges = self._file.ranges(self._main, self._where("data"))
-            return self._elements(self._main, ranges, start, stop - start)
-        partial = find(self.tensor).elements
-        if partial is None or start == stop:
+        layout, read = self._admitted()
+        if layout.elements is None or start == stop:
             return self.numpy().reshape(-1)[start:stop]
-        self._file.judge(self.name)
         try:
-            return partial(self.tensor, _Reader(self._file, self.tensor), start, stop)
+            return layout.elements(self.tensor, read, start, stop)
         except (MemoryError, OverflowError) as error:
             raise self._too_large() from error
 
-    def _decoded(self, index: Any) -> Any:
-        """Index a tensor of a layout profile; where it can, decode only what lies between."""
-        from tensorark import slicing
-        from tensorark.codecs.layouts import find
+    def _admitted(self) -> tuple[Layout, Bytes]:
+        """Pass the gate that stands before all values: return the layout and what reads the parts.
 
-        elements = find(self.tensor).elements
-        if elements is None or not slicing.is_basic(index) or not self.size:
-            return self.numpy()[index]
+        Raises:
+            LimitExceeded: when there are more values than are allowed.
+            Rejected: when the tensor breaks a rule that its format judges late.
+            Unsupported: when the layout, or a type in it, is unknown.
+        """
+        from tensorark.codecs.layouts import admit
+
         self._check_size()
         self._file.judge(self.name)
-        selection = slicing.select(self.shape, index)
-        first, last = slicing.extent(selection)
-        try:
-            block = elements(self.tensor, _Reader(self._file, self.tensor), first, last)
-        except (MemoryError, OverflowError) as error:
-            raise self._too_large() from error
-        return slicing.pick(selection, block, first)
-
-    def _elements(self, part: Part, ranges: Ranges, start: int, count: int) -> Array:
-        """Read elements [start, start + count) of a dense part."""
-        from tensorark.codecs import numbers
-
-        element = numbers.numpy_dtype(part.dtype, part.type)
-        if numbers.is_packed(part.type):
-            first, end = start // 2, -(-(start + count) // 2)
-            data = ranges(first, end - first)
-            return numbers.unpack_nibbles(data)[start % 2 :][:count].view(element)
-        data = ranges(start * element.itemsize, count * element.itemsize)
-        return numbers.decode(data, (part.dtype, part.type), (count,), self._where("data"))
+        # Small ranges of an encoded part would decode its frames again and again: those of a layout
+        # profile ascend, those of a dense tensor are runs that a slice needs.
+        read = _Reader(self._file, self.tensor, 0 if self.layout == _DENSE else _WINDOW)
+        return admit(self.tensor, read), read
 
     def _part(self, role: str) -> Part:
         try:
@@ -361,13 +355,20 @@ class TensorView:
         )
 
 
+def _is_plain(part: Part) -> bool:
+    """Tell whether the stored bytes of a part are its elements, in one place."""
+    raw = isinstance(part.blob, Raw) and len(part.blob.spans) == 1
+    return raw and part.type not in _CHECKED
+
+
 class _Reader:
     """Gives the decoded bytes of the parts of a tensor, whole or in ranges that ascend."""
 
-    __slots__ = ("_file", "_ranges", "_tensor", "_windows")
+    __slots__ = ("_file", "_ranges", "_tensor", "_window", "_windows")
 
-    def __init__(self, file: Payload, tensor: Tensor) -> None:
+    def __init__(self, file: Payload, tensor: Tensor, window: int) -> None:
         self._file = file
+        self._window = window
         self._tensor = tensor
         self._ranges: dict[str, Ranges] = {}
         self._windows: dict[str, tuple[int, memoryview]] = {}
@@ -381,10 +382,9 @@ class _Reader:
         end = part.nbytes if stop is None else stop
         if isinstance(part.blob, Raw):
             return self._range(role, part, where)(start, end - start)
-        # Small ranges of an encoded part would decode its frames again and again.
         begin, window = self._windows.get(role, (0, memoryview(b"")))
         if not begin <= start <= end <= begin + len(window):
-            begin, length = start, min(max(end - start, _WINDOW), part.nbytes - start)
+            begin, length = start, min(max(end - start, self._window), part.nbytes - start)
             window = self._range(role, part, where)(begin, length)
             self._windows[role] = (begin, window)
         return window[start - begin : end - begin]

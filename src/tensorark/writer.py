@@ -295,8 +295,9 @@ class Writer:
         """
         from tensorark.codecs.numbers import as_array, encode, ids_of
 
-        values = as_array(array)
-        parts = {"data": (ids_of(values.dtype), encode(values))}
+        where = ("objects", name)
+        values = as_array(array, where)
+        parts = {"data": (ids_of(values.dtype, where), encode(values))}
         self.add_parts(name, values.shape, "dense", parts, attributes=attributes, encoding=encoding)
 
     def add_parts(

@@ -142,3 +142,90 @@ def test_safe_open_answers_as_the_public_library_does(tmp_path, module, framewor
         assert b.get_dtype() == a.get_dtype()
         assert b[1:, :2].tolist() == a[1:, :2].tolist()
         assert type(b[1:]) is type(a[1:])
+
+
+# ------------------------------------------------------------------------- models and their ties
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(5, 3)
+        self.head = torch.nn.Linear(3, 5, bias=False)
+        self.head.weight = self.embed.weight
+        self.norm = torch.nn.Parameter(torch.rand(3))
+
+
+@pytest.mark.parametrize("name", ["m.safetensors", "m.zt"])
+def test_tied_weights_come_back_whatever_name_was_kept(tmp_path, name):
+    first, second = Tied(), Tied()
+    ark.save_model(first, tmp_path / name)
+    assert ark.load_model(second, tmp_path / name) == ([], [])
+    assert torch.equal(first.head.weight, second.embed.weight)
+    assert second.head.weight is second.embed.weight
+
+
+def test_the_public_library_and_ours_load_each_other_s_models(tmp_path):
+    first, second, third = Tied(), Tied(), Tied()
+    ark.save_model(first, tmp_path / "ours.safetensors", {"k": "v"})
+    safetensors.torch.save_model(first, str(tmp_path / "theirs.safetensors"), {"k": "v"})
+    with (
+        safetensors.safe_open(tmp_path / "ours.safetensors", "pt") as ours,
+        safetensors.safe_open(tmp_path / "theirs.safetensors", "pt") as theirs,
+    ):
+        assert ours.metadata() == theirs.metadata()
+        assert sorted(ours.keys()) == sorted(theirs.keys())
+    safetensors.torch.load_model(second, tmp_path / "ours.safetensors")
+    ark.load_model(third, tmp_path / "theirs.safetensors")
+    for each in (second, third):
+        assert torch.equal(each.head.weight, first.head.weight)
+        assert torch.equal(each.norm, first.norm)
+
+
+def test_a_state_that_is_no_tensor_is_refused_by_name(tmp_path):
+    class Extra(torch.nn.Linear):
+        def get_extra_state(self):
+            return {"amax": [1.0]}
+
+        def set_extra_state(self, state):
+            pass
+
+    with pytest.raises(tensorark.InvalidInput, match="_extra_state"):
+        ark.save_model(torch.nn.Sequential(Extra(2, 2)), tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+REFUSED = {
+    "meta": lambda: torch.empty(2, device="meta"),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "complex32": lambda: torch.ones(2, dtype=torch.complex32),
+    "sparse": lambda: torch.eye(2).to_sparse(),
+    "subclass": lambda: torch.ones(2).as_subclass(type("Odd", (torch.Tensor,), {})),
+    "number": lambda: 3,
+    "list": lambda: [1.0],
+    "nested dict": lambda: {"a": torch.ones(1)},
+    "none": lambda: None,
+    "array": lambda: np.ones(2),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # torch warns of prototypes
+@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("name", ["m.safetensors", "m.zt"])
+def test_what_is_no_plain_tensor_is_refused_by_name(tmp_path, kind, name):
+    tensors = {"fine": torch.ones(1), "layer.7.weight": REFUSED[kind]()}
+    with pytest.raises(tensorark.InvalidInput, match=r"layer\.7\.weight"):
+        ark.save_file(tensors, tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_pairs_of_f4_are_exchanged_with_the_public_library(tmp_path):
+    pairs = torch.arange(12, dtype=torch.uint8).reshape(3, 4).view(torch.float4_e2m1fn_x2)
+    safetensors.torch.save_file({"t": pairs}, tmp_path / "theirs.safetensors")
+    ark.save_file({"t": pairs}, tmp_path / "ours.safetensors")
+    assert (tmp_path / "ours.safetensors").read_bytes() == (
+        tmp_path / "theirs.safetensors"
+    ).read_bytes()
+    found = ark.load_file(tmp_path / "theirs.safetensors")["t"]
+    assert found.dtype == torch.float4_e2m1fn_x2
+    assert torch.equal(found.view(torch.uint8), pairs.view(torch.uint8))

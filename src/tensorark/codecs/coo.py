@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from tensorark.codecs.content import COO_RULES, PART_RULES, Content, Coo, flat_cells
-from tensorark.codecs.layout import Bytes, Layout, blank, ids, shaped
-from tensorark.codecs.numbers import Array, decode
+from tensorark.codecs.layout import Bytes, Layout, blank, ids, require_zero, shaped
+from tensorark.codecs.numbers import Array, decode, numpy_dtype
 from tensorark.model import Tensor
 from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
@@ -31,6 +31,7 @@ def assemble(tensor: Tensor, read: Bytes) -> Array:
 def read_values(tensor: Tensor, read: Bytes, count: int) -> Array:
     """Return the stored values of a sparse tensor that stores `count` of them."""
     where = ("objects", tensor.name, "parts", "values")
+    require_zero(tensor, numpy_dtype(*ids(tensor.parts["values"])))
     return decode(read("values"), ids(tensor.parts["values"]), (count,), where)
 
 
@@ -41,7 +42,8 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
 
 
 def judge_values(tensor: Tensor, read: Bytes, count: int, reading: Reading) -> None:
-    """Check the bytes of the values, of which there are `count`."""
+    """Check the bytes of the values, of which there are `count`, and that their type has a zero."""
+    require_zero(tensor, numpy_dtype(*ids(tensor.parts["values"])))
     content = Content(
         where=("objects", tensor.name, "parts", "values"),
         data=read("values"),

@@ -6,7 +6,7 @@ What is made here is judged before anybody writes it.
 from __future__ import annotations
 
 from tensorark.codecs.layout import Bytes, Laid
-from tensorark.errors import InvalidInput, Rejected
+from tensorark.errors import InvalidInput, Rejected, Unsupported
 from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.rules import Reading
 
@@ -41,7 +41,7 @@ def sound(laid: Laid, hint: str | None = None) -> Laid:
     tensor, read = in_memory(laid)
     try:
         judge(tensor, read, Reading())
-    except Rejected as error:
+    except (Rejected, Unsupported) as error:
         raise InvalidInput(
             f"this cannot be stored: {error.detail}",
             code=error.code,

@@ -71,7 +71,9 @@ def blank(tensor: Tensor, element: np.dtype[Any]) -> Array:
 
     Raises:
         LimitExceeded: when this process cannot hold them: a sparse tensor may be any size.
+        Unsupported: when the type has no zero.
     """
+    require_zero(tensor, element)
     try:
         return np.zeros(tensor.elements, element)
     except (MemoryError, OverflowError, ValueError) as error:
@@ -81,6 +83,21 @@ def blank(tensor: Tensor, element: np.dtype[Any]) -> Array:
             where=("objects", tensor.name),
             found=f"{tensor.elements} elements",
         ) from error
+
+
+def require_zero(tensor: Tensor, element: np.dtype[Any]) -> None:
+    """Require that what a sparse tensor does not store has a value: a zero of its type.
+
+    Raises:
+        Unsupported: when the type has none, as a scale that is a power of two.
+    """
+    if np.zeros(1, element).astype(np.complex128)[0] != 0:
+        raise Unsupported(
+            "the type has no zero, so cells that are not stored mean nothing",
+            code="no-zero",
+            where=("objects", tensor.name, "parts", "values"),
+            found=str(element),
+        )
 
 
 def shaped(values: Array, tensor: Tensor) -> Array:

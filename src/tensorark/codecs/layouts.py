@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tensorark.codecs.affine import MLX_AFFINE
+from tensorark.codecs.content import PART_RULES, Content
 from tensorark.codecs.coo import COO_CELLS
 from tensorark.codecs.csr import CSR
 from tensorark.codecs.gguf import GGUF_BLOCKS
@@ -14,14 +15,21 @@ from tensorark.codecs.layout import Bytes, Layout, ids
 from tensorark.codecs.mx import MX_BLOCKS
 from tensorark.codecs.ninfer.layouts import LAYOUTS as NINFER
 from tensorark.codecs.nm import NM
-from tensorark.codecs.numbers import Array, decode
+from tensorark.codecs.numbers import (
+    Array,
+    decode,
+    is_packed,
+    numpy_dtype,
+    unpack_nibbles,
+)
 from tensorark.codecs.quant import QUANT_GROUP
 from tensorark.errors import RAW, Unsupported
 from tensorark.model import Tensor
 from tensorark.rules import Reading
-from tensorark.vocab.layouts import check
+from tensorark.vocab.layouts import check, profile_of
 from tensorark.vocab.layouts.dense import DENSE
 from tensorark.vocab.layouts.gguf import is_gguf
+from tensorark.vocab.ninfer import PREFIX
 
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
@@ -31,7 +39,7 @@ def assemble(tensor: Tensor, read: Bytes) -> Array:
         Rejected: when the payload breaks a rule of the layout or of a type.
         Unsupported: when the layout, or a type in it, is unknown.
     """
-    return find(tensor).assemble(tensor, read)
+    return admit(tensor, read).assemble(tensor, read)
 
 
 def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
@@ -42,6 +50,39 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
         Unsupported: when the layout is unknown.
     """
     find(tensor).judge(tensor, read, reading)
+
+
+def admit(tensor: Tensor, read: Bytes) -> Layout:
+    """Return the layout of `tensor`: the gate that every way to numbers passes.
+
+    The layout and all types must be known, and the byte that an odd number of packed elements ends
+    in is judged whatever is read; the rest a layout judges as it reads, metadata included.
+
+    Raises:
+        Rejected: when the last byte breaks a rule of its type.
+        Unsupported: when the layout, or a type in it, is unknown (§4.2, §5.2).
+    """
+    layout = find(tensor)
+    if tensor.layout == DENSE.id:
+        check(DENSE, tensor)
+    if tensor.layout.startswith(PREFIX):
+        return layout  # its types are judged with it
+    for role, part in tensor.parts.items():
+        where = ("objects", tensor.name, "parts", role)
+        if part.type is not None:
+            try:
+                numpy_dtype(*ids(part))
+            except Unsupported as error:
+                profile = profile_of(tensor.layout)
+                if profile is not None:
+                    check(profile, tensor)  # a rule that forbids the type says more
+                error.where = where
+                raise
+        if role == "data" and is_packed(part.type) and tensor.elements % 2 and part.nbytes:
+            last = read(role, part.nbytes - 1, part.nbytes)
+            judged = Content(where=where, data=last, type=part.type, elements=tensor.elements)
+            Reading().require(PART_RULES, judged)
+    return layout
 
 
 def find(tensor: Tensor) -> Layout:
@@ -66,14 +107,24 @@ def find(tensor: Tensor) -> Layout:
 
 def _dense(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `dense` (§5.1): one part, row-major."""
-    check(DENSE, tensor)
     where = ("objects", tensor.name, "parts", "data")
     return decode(read("data"), ids(tensor.parts["data"]), tensor.shape, where)
 
 
+def _dense_elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:
+    """Return the elements [start, stop) of a `dense` tensor from the bytes that hold them."""
+    part = tensor.parts["data"]
+    where = ("objects", tensor.name, "parts", "data")
+    if not is_packed(part.type):
+        width = numpy_dtype(*ids(part)).itemsize
+        return decode(read("data", start * width, stop * width), ids(part), (stop - start,), where)
+    nibbles = unpack_nibbles(read("data", start // 2, -(-stop // 2)))
+    return nibbles[start % 2 :][: stop - start].view(numpy_dtype(*ids(part)))
+
+
 LAYOUTS: Final[Mapping[str, Layout]] = MappingProxyType(
     {
-        "dense": Layout(_dense),
+        "dense": Layout(_dense, elements=_dense_elements),
         "zt.sparse_csr/1": CSR,
         "zt.sparse_coo/1": COO_CELLS,
         "zt.quant_group/1": QUANT_GROUP,

@@ -98,9 +98,10 @@ def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:
     """
     window = window_of(tensor, read)
     group = window.sparse.pattern.m if window.masked else 1
-    first = start // group * group
-    found = window.values(first, stop)
-    return found if first == start else found[start - first :].copy()
+    # Whole groups: the mask says how many there are, so a cut one would pass for the short last.
+    first, last = start // group * group, min(-(-stop // group) * group, tensor.elements)
+    found = window.values(first, last)
+    return found if (first, last) == (start, stop) else found[start - first : stop - first].copy()
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def _ids() -> Mapping[np.dtype[Any], tuple[str, str | None]]:
     return ids
 
 
-def ids_of(element: np.dtype[Any]) -> tuple[str, str | None]:
+def ids_of(element: np.dtype[Any], where: Where = ()) -> tuple[str, str | None]:
     """Return the storage type and the logical type, if any, that hold elements of `element`.
 
     Raises:
@@ -157,22 +157,38 @@ def ids_of(element: np.dtype[Any]) -> tuple[str, str | None]:
         raise InvalidInput(
             "no storage type holds this numpy dtype",
             code="dtype",
+            where=where,
             found=str(element),
             hint="convert the array first",
         )
     return found
 
 
-def as_array(value: Any) -> Array:
-    """Return what numpy makes of `value`.
+_NO_ARRAYS: Final = (bool, int, float, complex, str, bytes, bytearray, Mapping, set, frozenset)
+
+
+def as_array(value: Any, where: Where = ()) -> Array:
+    """Return what numpy makes of `value`, which is an array or a sequence of numbers.
 
     Raises:
-        InvalidInput: when it makes no array of it.
+        InvalidInput: when it makes no array of it, or one without something that `value` has.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidInput(
+            "a masked array would lose its mask",
+            code="masked",
+            where=where,
+            found=str(value.dtype),
+            hint="give the filled array, and the mask as another one",
+        )
+    if value is None or (isinstance(value, _NO_ARRAYS) and not isinstance(value, np.generic)):
+        detail = "this is no array"
+        raise InvalidInput(detail, code="array", found=type(value).__name__, where=where)
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInput(f"numpy makes no array of this: {error}", code="array") from error
+        detail = f"numpy makes no array of this: {error}"
+        raise InvalidInput(detail, code="array", found=type(value).__name__, where=where) from error
 
 
 def nbytes_of(array: Array) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from tensorark.codecs.numbers import numpy_dtype
-from tensorark.errors import Hint, InvalidInput, Unsupported
+from tensorark.errors import Hint, InvalidInput, Unsupported, Where
 from tensorark.vocab import TYPES
 
 _NAMES: Final = {
@@ -33,6 +33,7 @@ _NAMES: Final = {
     "f8_e4m3fnuz": "float8_e4m3fnuz",
     "f8_e5m2fnuz": "float8_e5m2fnuz",
     "f8_e8m0": "float8_e8m0fnu",
+    "f4_e2m1": "float4_e2m1fn_x2",
     "complex64": "complex64",
     "complex128": "complex128",
 }
@@ -75,32 +76,107 @@ def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def from_array(values: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Return a writable numpy array as a torch tensor of `dtype`, sharing its memory."""
+    """Return a writable numpy array as a torch tensor of `dtype`, sharing its memory.
+
+    f4_e2m1 is packed: torch holds pairs, so that the last dimension is half as long.
+
+    Raises:
+        Unsupported: when torch holds no tensor of that shape.
+    """
+    if dtype == _PAIRS:
+        return _paired(values)
     if not values.size:
         return _empty(values.shape, dtype)
     octets = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     return torch.from_numpy(octets).view(dtype).reshape(values.shape)
 
 
-def to_array(tensor: torch.Tensor) -> Any:
+_PAIRS: Final[Any] = getattr(torch, "float4_e2m1fn_x2", None)
+
+
+def _paired(values: Any) -> torch.Tensor:
+    """Return f4_e2m1 elements as the pairs that torch holds, the first in the low half."""
+    if not values.ndim or values.shape[-1] % 2:
+        raise Unsupported(
+            "torch holds f4_e2m1 in pairs, and the last dimension is not even",
+            code="torch-shape",
+            found=values.shape,
+            hint="as a numpy array it has its values",
+        )
+    codes = np.ascontiguousarray(values).view(np.uint8)
+    packed = codes[..., 0::2] & 15 | codes[..., 1::2] << 4
+    return torch.from_numpy(np.ascontiguousarray(packed)).view(_PAIRS)
+
+
+def _unpaired(tensor: torch.Tensor) -> Any:
+    """Return pairs of f4_e2m1 as elements: the last dimension is twice as long."""
+    if not tensor.ndim:
+        raise InvalidInput("a pair of f4_e2m1 has no shape of its own", code="torch-shape")
+    packed = tensor.contiguous().view(torch.uint8).numpy()
+    codes = np.stack([packed & 15, packed >> 4], -1)
+    return codes.reshape(*packed.shape[:-1], -1).view(numpy_dtype("u8", "f4_e2m1"))
+
+
+def to_array(tensor: torch.Tensor, name: str | None = None) -> Any:
     """Return a dense torch tensor as a numpy array of the same strides.
 
     Raises:
-        InvalidInput: when numpy cannot hold it.
+        InvalidInput: when it is no such tensor, or numpy cannot hold it; `name` says which.
     """
-    if tensor.layout != torch.strided or tensor.is_quantized:
-        detail = "only dense tensors are stored"
-        raise InvalidInput(detail, code="torch-layout", found=str(tensor.layout))
-    name = str(tensor.dtype).removeprefix("torch.")
-    id_ = next((id_ for id_, known in _NAMES.items() if known == name), None)
+    where = () if name is None else ("objects", name)
+    plain = _plain(tensor, where)
+    type_ = str(tensor.dtype).removeprefix("torch.")
+    id_ = next((id_ for id_, known in _NAMES.items() if known == type_), None)
     if id_ is None:
-        raise InvalidInput("no storage type holds this torch dtype", code="dtype", found=name)
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg()
+        detail = "no storage type holds this torch dtype"
+        raise InvalidInput(detail, code="dtype", found=type_, where=where)
+    if plain.dtype == _PAIRS:
+        return _unpaired(plain)
     known = TYPES.get(id_)
     element = numpy_dtype(id_) if known is None else numpy_dtype(known.dtype, id_)
     if plain.dtype in _AS_INTEGER:
         return plain.view(_AS_INTEGER[plain.dtype]).numpy().view(element)
     return plain.numpy()
+
+
+def _plain(tensor: Any, where: Where) -> torch.Tensor:
+    """Return a tensor whose elements lie in memory of this process.
+
+    Raises:
+        InvalidInput: when it is no tensor, or one without such elements, or with more to it.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        detail = "this is no tensor"
+        found = type(tensor).__name__
+        raise InvalidInput(detail, code="torch-type", found=found, where=where)
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
+        kind = "quantized" if tensor.is_quantized else str(tensor.layout)
+        found = f"{kind}, {tensor.dtype}"
+        detail = "only dense tensors are stored"
+        raise InvalidInput(detail, code="torch-layout", found=found, where=where)
+    if tensor.is_meta:
+        raise InvalidInput(
+            "a tensor on the device `meta` has no values",
+            code="torch-meta",
+            found=str(tensor.dtype),
+            where=where,
+            hint="load the weights first",
+        )
+    if type(tensor) not in {torch.Tensor, torch.nn.Parameter}:
+        raise InvalidInput(
+            "a subclass of torch.Tensor may be more, or less, than its elements",
+            code="torch-type",
+            found=f"{type(tensor).__name__} of {tensor.dtype}",
+            where=where,
+            hint="give the plain tensor that it stands for",
+        )
+    try:
+        return tensor.detach().cpu().resolve_conj().resolve_neg()
+    except (RuntimeError, NotImplementedError) as error:
+        detail = f"the values cannot be had: {error}"
+        raise InvalidInput(
+            detail.split("\n")[0], code="torch-values", found=str(tensor.dtype), where=where
+        ) from error
 
 
 _AS_INTEGER: Final = {
