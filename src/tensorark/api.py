@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 
+_BLOBS: Final = "tensorbit-folder"  # the format that no single file of a model is of
 _NAMED: Final = 2  # steps of a place in a catalog that names a tensor
 CHUNK: Final = 8 << 20
 """Bytes that are read at a time when payload is only passed on."""
@@ -181,10 +182,19 @@ class File(Mapping[str, TensorView]):
                     held[label].append(name)
         return {label: tuple(names) for label, names in held.items()}
 
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        """The files of this model by label, each once, None for the one that was opened.
+
+        A folder of blobs has no such file: the first of its blobs stands for it elsewhere.
+        """
+        files = self.catalog.files
+        return files if self.format.name == _BLOBS else (None, *files)
+
     def paths(self) -> list[Path]:
         """Return the files of this model: the opened one, then its shards as far as they exist."""
-        found = (label for label in self.catalog.files if self._has(label))
-        return [self._source.path_of(), *map(self._source.path_of, found)]
+        found = (label for label in self.labels if label is None or self._has(label))
+        return list(map(self._source.path_of, found))
 
     def _has(self, label: str) -> bool:
         try:

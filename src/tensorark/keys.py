@@ -131,7 +131,32 @@ def read_public(path: PathLike, passphrase: str | None = None) -> Ed25519PublicK
     found = _loaded(path, lambda: load_pem_public_key(data))
     if not isinstance(found, Ed25519PublicKey):
         raise _other_kind(path)
+    require_strong(found, path)
     return found
+
+
+_FIELD: Final = 2**255 - 19
+_EIGHTH: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL: Final = frozenset({0, 1, _FIELD - 1, _EIGHTH, _FIELD - _EIGHTH})
+"""The y of the eight points whose order divides 8: two have each of them but 1 and -1."""
+
+
+def require_strong(public: Ed25519PublicKey, path: PathLike) -> None:
+    """Refuse a key under which signatures verify that nobody made, and one spelt in another way.
+
+    Raises:
+        Rejected: when the point is of small order, or its y not below the prime (RFC 8032, 5.1.3).
+    """
+    y = int.from_bytes(public.public_bytes_raw(), "little") & (1 << 255) - 1
+    if y >= _FIELD or y in _SMALL:
+        raise Rejected(
+            "the key is one that anybody can sign for"
+            if y % _FIELD in _SMALL
+            else "the key has a spelling that is not canonical",
+            code="weak-key",
+            path=os.fspath(path),
+            expected="a point of large order, canonically encoded",
+        )
 
 
 def require_elliptic(path: PathLike, passphrase: str | None = None) -> None:

@@ -163,7 +163,7 @@ def seal_of(
     progress: Progress = lambda _done: None,
 ) -> Seal:
     """Return the seal of an opened model (see `seal`)."""
-    file, labels = model_of(file), (None, *file.catalog.files)
+    file, labels = model_of(file), file.labels
     rest = rests(file, labels)
 
     def sealed(names: list[str]) -> list[SealedTensor]:
@@ -432,9 +432,9 @@ def check_file(
     progress: Progress = lambda _done: None,
 ) -> SealCheck:
     """Compare an opened model with a seal (see `check_seal`)."""
-    file, labels = model_of(file), (None, *file.catalog.files)
+    file, labels = model_of(file), file.labels
     names = tuple(each.name for each in sealed.files)
-    if names[1:] != file.catalog.files:
+    if names[None in labels :] != file.catalog.files:
         return SealCheck(findings=(_other_files(file, names),))
     usable, findings = _present(file, dict(zip(labels, sealed.files, strict=True)))
     known, structure = _matched(file, sealed)
@@ -550,8 +550,8 @@ def _payload(file: File, part: Part, where: tuple[str | int, ...], at: int, bloc
     start, stop = at * block, min((at + 1) * block, part.nbytes)
     detail = f"bytes {start} to {stop} of {part.nbytes} of the part differ"
     offset = None
-    labels = {None, *file.catalog.files}
-    if isinstance(part.blob, Raw) and labels.issuperset(span.file for span in part.blob.spans):
+    labels = {span.file for span in part.blob.spans}
+    if isinstance(part.blob, Raw) and labels.issubset(file.labels):
         spans = cut(part.blob.spans, start, stop - start)
         detail = "payload differs in " + " and ".join(_span_text(file, each) for each in spans)
         offset = spans[0].offset

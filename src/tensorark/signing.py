@@ -216,26 +216,38 @@ def _sign_files(file: File, trust: _Trust, threads: int | None, progress: Progre
         return Signed(name=name, size=file.source.size(label), sha256=digest)
 
     with workers(threads) as pool:
-        files = tuple(pool.map(signed, (None, *file.catalog.files)))
+        files = tuple(pool.map(signed, file.labels))
     return Statement(kind="file", key="", format=file.format.name, files=files)
 
 
 def _sign_root(file: File, trust: _Trust, _threads: int | None, progress: Progress) -> Statement:
     shards = _strong_shards(file)
-    if not trust.digests:
-        for label, shard in shards.items():  # read by `verify`, or vouched for
-            given = trust.known.get(file.source.path_of(label).name)
-            if trust.known and given != shard.digest.partition(":")[2]:
-                detail = "no known digest is that of this shard"
-                where = ("shards", label)
-                raise InvalidInput(detail, code="known", path=file.path, where=where)
+    vouched = trust.known and not trust.digests  # else read by `verify`, or taken from the table
+    for label, shard in shards.items():
+        _agree(file, label, shard.digest.partition(":")[2], trust, required=bool(vouched))
     root = Signed(
         name=_plain(file.source.path_of().name, file.path),
         size=file.source.size(),
         sha256=span_digest(file, whole(file, None), "sha256", progress),
     )
+    _agree(file, None, root.sha256, trust, required=False)
     return Statement(
         kind="root", key="", format="zt", files=(root,), shards=tuple(_signed_shards(shards))
+    )
+
+
+def _agree(file: File, label: str | None, sha256: str, trust: _Trust, *, required: bool) -> None:
+    """Refuse to sign when the digest that is known of a file is another than `sha256`."""
+    given = trust.known.get(file.source.path_of(label).name)
+    if given == sha256 or (given is None and not required):
+        return
+    raise InvalidInput(
+        "no known digest is that of this shard" if given is None else "known digests contradict",
+        code="known",
+        path=file.path,
+        where=() if label is None else ("shards", label),
+        expected=sha256,
+        found=given or "none",
     )
 
 
@@ -445,7 +457,9 @@ def _check_files(
     with workers(threads) as pool:
         found = list(pool.map(measured, range(len(statement.files))))
     findings = list(compare(statement.files, found, "files"))
-    if findings and statement.format == "zt":
+    if not findings:  # only now is it what was signed, and safe to open
+        findings += _uncounted(main, statement)
+    elif statement.format == "zt":
         findings += _located(main)
     taken = sum(each.name in trust.known for each in statement.files)
     return SignatureCheck(
@@ -454,6 +468,24 @@ def _check_files(
         checked=sum(each is not None for each in found) - taken,
         taken=taken,
     )
+
+
+def _uncounted(main: Path, statement: Statement) -> Iterator[Finding]:
+    """Yield the files of a model that a statement does not list, and what it lists besides."""
+    names = [each.name for each in statement.files]
+    try:
+        with api.open(main) as file:
+            held = [names[0] if label is None else label for label in file.labels]
+    except Error as error:
+        detail = f"the model does not open: {error}"
+        yield _finding(code="signature-differs", where=error.where, detail=detail)
+        return
+    for name in sorted({*held} - {*names}):
+        detail = f"{quoted(name)} is of this model, and the statement does not list it"
+        yield _finding(code="signature-differs", where=("files", name), detail=detail)
+    for name in sorted({*names} - {*held}):
+        detail = f"{quoted(name)} is not of this model, and the statement lists it"
+        yield _finding(code="signature-differs", where=("files", name), detail=detail)
 
 
 def _measured(path: Path, wanted: Signed, known: str | None, progress: Progress) -> Signed | None:

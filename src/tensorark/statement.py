@@ -6,8 +6,10 @@ model; a name in a statement is text, never a path.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from tensorark.documents import Fields, compact, parsed, rendered, require_schema
@@ -21,6 +23,25 @@ STATEMENT: Final = "tensorark.statement/1"
 DOCUMENT: Final = "tensorark.signature/1"
 DOMAIN: Final = STATEMENT.encode() + b"\0"
 """What comes before the statement in the signed bytes, so that they are those of nothing else."""
+
+COVERS: Final[Mapping[Kind, str]] = MappingProxyType(
+    {
+        "file": "every byte of each file of the model, and their names, sizes and order",
+        "root": "every byte of the root and, by the digests in it, of every shard",
+        "content": "names, shapes, layouts, types, attributes and bytes of all tensors, and of a"
+        " NInfer artifact its resources, components, bindings, uses, metadata and provenance",
+    }
+)
+"""What a statement of each kind is about, in words; they stand in it."""
+
+OMITS: Final[Mapping[Kind, str]] = MappingProxyType(
+    {
+        "file": "whatever else lies beside these files",
+        "root": "what the files of shards are called, and whatever else lies beside them",
+        "content": "attributes of files, and in which files, where and how the bytes are stored",
+    }
+)
+"""What a statement of each kind says nothing about."""
 
 _SHA256: Final = "[0-9a-f]{64}"
 _KEY: Final = "ed25519:[0-9a-f]{64}"
@@ -72,6 +93,8 @@ class Statement:
             "kind": self.kind,
             "algorithm": "sha256",
             "key": self.key,
+            "covers": COVERS[self.kind],
+            "omits": OMITS[self.kind],
         }
         if self.kind == "content":
             value |= {"content": self.content, "tensors": _listed(self.tensors)}
@@ -127,6 +150,8 @@ def _parse_statement(fields: Fields) -> Statement:
         raise fields.wrong("there is no such kind of statement", "kind")
     fields.text("algorithm", "sha256")
     key = fields.text("key", _KEY)
+    fields.text("covers", re.escape(COVERS[kind]))
+    fields.text("omits", re.escape(OMITS[kind]))
     if kind == "content":
         found = Statement(
             kind=kind,

@@ -25,6 +25,7 @@ from tensorark.formats.zt.write import encode_manifest, encode_tail
 from tensorark.keys import key_id, make_key, read_private, read_public
 from tensorark.model import Part, Raw, Shard, Span, Tensor
 from tensorark.signing import read_sums, sign, signature_path, verify_signature
+from tensorark.statement import Signed
 
 # RFC 8032, section 7.1, test 1: seed, public key, signature of the empty message.
 SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
@@ -127,8 +128,29 @@ def common(kind, **more):
         "kind": kind,
         "algorithm": "sha256",
         "key": KEY_ID,
+        "covers": SAYS[kind][0],
+        "omits": SAYS[kind][1],
         **more,
     }
+
+
+OF_ARTIFACTS = (
+    "of a NInfer artifact its resources, components, bindings, uses, metadata and provenance"
+)
+SAYS = {
+    "file": (
+        "every byte of each file of the model, and their names, sizes and order",
+        "whatever else lies beside these files",
+    ),
+    "root": (
+        "every byte of the root and, by the digests in it, of every shard",
+        "what the files of shards are called, and whatever else lies beside them",
+    ),
+    "content": (
+        f"names, shapes, layouts, types, attributes and bytes of all tensors, and {OF_ARTIFACTS}",
+        "attributes of files, and in which files, where and how the bytes are stored",
+    ),
+}
 
 
 def resign(path, change, seed=SEED):
@@ -239,6 +261,69 @@ def test_what_is_no_ed25519_key_is_refused(tmp_path, keys, zt):
         (tmp_path / "bad").write_bytes(text)
         with pytest.raises(Rejected):
             read_public(tmp_path / "bad")
+
+
+def weak_points():
+    """Every encoding of a point whose order divides 8, by the arithmetic of RFC 8032, 5.1."""
+    p, order = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
+    d = -121665 * pow(121666, -1, p) % p
+
+    def plus(a, b):
+        (x, y), (u, v) = a, b
+        k = d * x * y * u * v
+        return (
+            (x * v + u * y) * pow(1 + k, -1, p) % p,
+            (y * v + x * u) * pow(1 - k, -1, p) % p,
+        )
+
+    def times(count, point):
+        found = (0, 1)
+        for bit in f"{count:b}":
+            found = plus(found, found)
+            found = plus(found, point) if bit == "1" else found
+        return found
+
+    def x_of(y):
+        square = (y * y - 1) * pow(d * y * y + 1, -1, p) % p
+        for root in (1, pow(2, (p - 1) // 4, p)):
+            x = pow(square, (p + 3) // 8, p) * root % p
+            if x * x % p == square:
+                return x
+        return None
+
+    for y in range(2, 99):  # most points are of eight times a large order, in full
+        point = None if x_of(y) is None else times(order, (x_of(y), y))
+        if point is not None and times(4, point) != (0, 1):
+            break
+    weak = {times(count, point)[1] for count in range(8)}
+    spelt = weak | {y + p for y in weak if y + p < 2**255}
+    return [(y | side << 255).to_bytes(32, "little") for y in sorted(spelt) for side in (0, 1)]
+
+
+def test_the_points_of_small_order_are_all_there():
+    assert len(weak_points()) == 2 * (5 + 2)
+
+
+@pytest.mark.parametrize("raw", weak_points(), ids=bytes.hex)
+def test_a_key_of_small_order_is_refused(raw, tmp_path, zt, keys):
+    sign(zt, keys[0])
+    weak = tmp_path / "weak.pub"
+    weak.write_text(pem("PUBLIC KEY", bytes.fromhex("302a300506032b6570032100") + raw))
+    for act in (lambda: read_public(weak), lambda: verify_signature(zt, weak)):
+        with pytest.raises(Rejected) as caught:
+            act()
+        assert caught.value.code == "weak-key"
+
+
+@pytest.mark.parametrize("above", range(2, 19))
+def test_a_key_that_is_not_canonically_encoded_is_refused(above, tmp_path):
+    spelt = tmp_path / "spelt.pub"
+    for sign_bit in (0, 1):
+        raw = (2**255 - 19 + above | sign_bit << 255).to_bytes(32, "little")
+        spelt.write_text(pem("PUBLIC KEY", bytes.fromhex("302a300506032b6570032100") + raw))
+        with pytest.raises(Rejected) as caught:
+            read_public(spelt)
+        assert caught.value.code == "weak-key"
 
 
 def test_a_key_that_others_can_read_is_worth_a_warning(tmp_path, caplog):
@@ -654,7 +739,13 @@ def test_every_byte_of_a_signature_file_counts(zt, keys):
 
 
 STATEMENT_CHANGES = {
-    "kind": lambda s: s.update(kind="root", shards=[], uncovered=s.pop("uncovered")),
+    "kind": lambda s: s.update(
+        kind="root",
+        covers=SAYS["root"][0],
+        omits=SAYS["root"][1],
+        shards=[],
+        uncovered=s.pop("uncovered"),
+    ),
     "key": lambda s: s.update(key="ed25519:" + "0" * 64),
     "format": lambda s: s.update(format="safetensors"),
     "name": lambda s: s["files"][0].update(name="n.zt"),
@@ -674,6 +765,16 @@ def test_a_changed_field_of_the_statement_is_found(zt, keys, field):
     found = verify_signature(zt, keys[1])
     assert codes(found) == (["key"] if field == "key" else ["invalid"])
     assert found.checked == 0  # nothing of the model is read on the word of a forged statement
+
+
+@pytest.mark.parametrize("member", ["covers", "omits"])
+@pytest.mark.parametrize("over", ["file", "content"])
+def test_a_statement_says_of_its_kind_what_it_covers(zt, keys, member, over):
+    sign(zt, keys[0], over=over)
+    resign(zt, lambda statement: statement.update({member: "everything"}))
+    with pytest.raises(Rejected) as caught:
+        verify_signature(zt, keys[1])
+    assert caught.value.where == ("statement", member)
 
 
 def test_the_order_of_shards_is_signed(root, keys):
@@ -849,6 +950,69 @@ def test_cryptographic_part_digests_are_taken_on_request(keys, tmp_path):
 
 
 # ------------------------------------------------------------------------------- folders and links
+
+
+def test_a_statement_has_to_list_every_file_of_the_model(index, keys):
+    sign(index, keys[0], over="file")
+
+    def forget(statement):
+        del statement["files"][2:]
+
+    def add(statement):
+        (index.parent / "more.txt").write_text("x")
+        statement["files"].append(signed_file(index.parent / "more.txt"))
+
+    for change, name in ((forget, "m-00002-of-00002.safetensors"), (add, "more.txt")):
+        sign(index, keys[0], over="file", overwrite=True)
+        resign(index, change)
+        found = verify_signature(index, keys[1])
+        assert found.verdict == "not what was signed"
+        assert places(found) == [("files", name)]
+
+
+def test_a_statement_about_an_index_alone_is_not_about_the_model(index, keys):
+    sign(index, keys[0], over="file")
+    resign(index, lambda statement: statement["files"].__delitem__(slice(1, None)))
+    assert len(places(verify_signature(index, keys[1]))) == 2
+    for shard in index.parent.glob("*.safetensors"):
+        shard.unlink()
+    assert verify_signature(index, keys[1]).verdict == "not what was signed"
+
+
+@pytest.mark.parametrize("over", ["file", "content"])
+def test_a_folder_of_blobs_is_signed_with_each_of_them_once(tmp_path, keys, over):
+    folder = tmp_path / "blobs"
+    folder.mkdir()
+    for name in ("a", "b"):
+        ark.save_file({name: np.full((4, 4), ord(name), "f4")}, tmp_path / f"{name}.zt")
+        tensorark.convert(tmp_path / f"{name}.zt", folder / f"{name}.tb")
+    signature = tmp_path / "s.json"
+    made = sign(folder, keys[0], signature, over=over).statement
+    if over == "file":
+        assert made.files == tuple(
+            Signed(**signed_file(folder / name)) for name in ("a.tb", "b.tb")
+        )
+    assert verify_signature(folder, keys[1], signature).verdict == "authentic"
+    assert tensorark.check_seal(folder, seal_of(folder, tmp_path / "seal.json"), deep=True).ok
+    flip(folder / "b.tb", -1)
+    assert verify_signature(folder, keys[1], signature).verdict == "not what was signed"
+    assert not tensorark.check_seal(folder, tmp_path / "seal.json").ok
+
+
+def seal_of(path, target):
+    assert len({each.name for each in tensorark.seal(path, target).files}) == 2
+    return target
+
+
+@pytest.mark.parametrize("trusting", [False, True])
+def test_digests_that_contradict_are_not_signed(root, keys, trusting):
+    table = {each.name: sha256(each) for each in root.parent.glob("m*.zt")}
+    sign(root, keys[0], known=table, trust_digests=trusting)
+    for name in table:
+        with pytest.raises(InvalidInput) as caught:
+            sign(root, keys[0], known={**table, name: "0" * 64}, trust_digests=trusting)
+        assert caught.value.code in {"known", "exists"}
+        signature_path(root).unlink(missing_ok=True)
 
 
 def test_what_else_lies_in_a_folder_is_recorded_and_changes_nothing(index, keys):

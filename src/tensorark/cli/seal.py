@@ -52,7 +52,7 @@ def command(
     with api.open(path) as file:
         opened = file.path
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-        total += sum(file.source.size(label) for label in (None, *file.catalog.files))
+        total += sum(file.source.size(label) for label in file.labels)
     goal = target if target is not None else str(seal_path(opened))
     with out.progress(total, "sealing") as progress:
         made = seal(

@@ -15,7 +15,7 @@ from tensorark.errors import escaped
 from tensorark.folder import entry_of
 from tensorark.inspect.text import counted
 from tensorark.signing import read_sums, sign, signature_path
-from tensorark.statement import KINDS, Kind, Statement
+from tensorark.statement import COVERS, KINDS, OMITS, Kind, Statement
 
 MEANINGS: Final = {
     "file": "every byte of",
@@ -102,6 +102,8 @@ def command(
     elif not out.quiet:
         out.line(f"{escaped(goal)}: signed {described(statement, path)}")
         out.line(f"  by {statement.key}")
+        for line in extent(statement):
+            out.line(f"  {line}")
         if trust_digests or digests:
             out.line("  some digests were taken as given: their bytes were not read")
 
@@ -114,6 +116,12 @@ def described(statement: Statement, path: str) -> str:
     if statement.kind == "root":
         return f"{MEANINGS['root']}: {escaped(path)} ({counted(len(statement.shards), 'shard')})"
     return f"{about} ({counted(len(statement.files), 'file')})"
+
+
+def extent(statement: Statement) -> list[str]:
+    """Say what a statement covers and what it leaves open."""
+    named = f": {', '.join(map(escaped, statement.uncovered))}" if statement.uncovered else ""
+    return [f"covers {COVERS[statement.kind]}", f"not {OMITS[statement.kind]}{named}"]
 
 
 def _bundle(

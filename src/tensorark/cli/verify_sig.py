@@ -9,7 +9,7 @@ import click
 
 from tensorark.cli import parameters
 from tensorark.cli.passphrase import passphrase_of
-from tensorark.cli.sign import described
+from tensorark.cli.sign import described, extent
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
@@ -94,8 +94,7 @@ def command(
         lines = [f"  signed: {described(statement, path)}", f"  by: {statement.key}"]
         if found.taken:
             lines.append(f"  {counted(found.taken, 'digest')} taken as given, not computed")
-        if statement.uncovered:
-            lines.append(f"  not covered: {', '.join(map(escaped, statement.uncovered))}")
+        lines += [f"  {line}" for line in extent(statement)]
     return _show(out, path, found.verdict, found.findings, value, lines)
 
 

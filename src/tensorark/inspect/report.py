@@ -126,7 +126,7 @@ def files(file: File) -> list[dict[str, Any]]:
     """
     missing = file.missing()
     found: list[dict[str, Any]] = []
-    for label in (None, *file.catalog.files):
+    for label in file.labels:
         if label in missing:
             lost = list(missing[label])
             found.append({"label": label, "size": None, "present": False, "tensors": lost})
