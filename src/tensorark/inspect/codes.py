@@ -227,6 +227,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "unsafe-link": "A link leads out of the folder of the model.",
         "unsafe-name": "A name found in a file is not a plain file name.",
         "url": "A URL was given; only files are read.",
+        "weak-key": "Anybody can sign for the public key, or it is not canonically encoded.",
         "write-failed": "The system refused to write.",
         "wrong-shard": "The file under the name of a shard is another one.",
     }
