@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -29,6 +28,7 @@ from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.read import Record, tied
 from tensorark.formats.tensorbit.runtime import Remark, layers_of, remarks
 from tensorark.formats.tensorbit.walk import Found, guessed_shape, hidden_size, match, walk
+from tensorark.matching import choose
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.rules import Finding, Reading
 from tensorark.steps import drive
@@ -44,7 +44,6 @@ __all__ = [
     "explain",
     "is_tensorbit",
     "join",
-    "matching",
     "mend",
     "part",
 ]
@@ -140,7 +139,8 @@ def mend(
     target: PathLike,
     *,
     masks: Masks = "keep",
-    select: Callable[[str], bool] | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     rename: Callable[[str], str] | None = None,
     shapes: bool = False,
     layers: bool = True,
@@ -153,8 +153,9 @@ def mend(
 ) -> Mended:
     """Write a Tensorbit model anew, with an index that agrees with its blobs, and list the changes.
 
-    Offsets, counts, patterns and types come from the blobs, which are found by walking. `select`
-    chooses tensors by name, `rename` gives them other names. With `shapes`, flat projections get
+    Offsets, counts, patterns and types come from the blobs, which are found by walking. Of the
+    tensors those stay whose names a shell pattern of `include` matches (all without one) and none
+    of `exclude`; `rename` gives them other names. With `shapes`, flat projections get
     the shape that their names and the hidden size tell. With `layers`, ``num_layers`` becomes the
     number that names speak of; `config` and `architecture` take the place of what was there.
 
@@ -162,6 +163,7 @@ def mend(
         Rejected: when the index cannot be read, or a blob is broken itself.
         Unsupported: when there is no telling which blob belongs to which entry.
         InvalidInput: when source and target are one file, or two tensors get one name.
+        NotFound: when a pattern matches no tensor.
     """
     if masks not in _MASKS:
         expected = " ".join(_MASKS)
@@ -174,7 +176,7 @@ def mend(
         work.describe(config=config, architecture=architecture, layers=layers)
         if shapes:
             work.shape()
-        work.choose(select, rename)
+        work.choose(include, exclude, rename)
         work.remask(masks)
         options = Options(overwrite=overwrite, align=align, progress=progress)
         files = kind.write(work.result(), Path(target), options)
@@ -259,18 +261,6 @@ def part(
                 Mended(source=file.path, files=tuple(written), tensors=len(names), changes=())
             )
         return done
-
-
-def matching(only: Sequence[str], drop: Sequence[str]) -> Callable[[str], bool] | None:
-    """Return what chooses names by shell patterns; None where there are none."""
-    if not only and not drop:
-        return None
-
-    def chosen(name: str) -> bool:
-        wanted = not only or any(fnmatchcase(name, glob) for glob in only)
-        return wanted and not any(fnmatchcase(name, glob) for glob in drop)
-
-    return chosen
 
 
 _HUGGING_FACE: Final = {
@@ -412,10 +402,13 @@ class _Work:
                 self.changes.append(f"{name}: shape {list(tensor.shape)} → {list(found)}")
 
     def choose(
-        self, select: Callable[[str], bool] | None, rename: Callable[[str], str] | None
+        self,
+        include: Sequence[str],
+        exclude: Sequence[str],
+        rename: Callable[[str], str] | None,
     ) -> None:
         """Keep the tensors that are wanted, under the names that they get."""
-        kept = {n: t for n, t in self.tensors.items() if select is None or select(n)}
+        kept = {name: self.tensors[name] for name in choose(self.tensors, include, exclude)}
         self.changes += [f"{n}: left out" for n in self.tensors if n not in kept]
         self.tensors = {}
         for name, tensor in kept.items():

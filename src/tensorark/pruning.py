@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -22,6 +21,7 @@ from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.target import Options, Progress
 from tensorark.errors import InvalidInput
+from tensorark.matching import matcher, require_matches
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.vocab.layouts.nm import ID, KEY, Pattern, mask_size, parse_pattern
 
@@ -148,6 +148,7 @@ def prune(
 
     Raises:
         InvalidInput: when a pattern is none, or source and target are one file.
+        NotFound: when a pattern matches no tensor.
         Unsupported: when the target cannot hold something.
     """
     kind = target_of(target, format)
@@ -158,6 +159,7 @@ def prune(
         raise InvalidInput("no such recipe", code="recipe", expected=expected, found=recipe)
     with api.open(source) as file:
         not_itself(file, target)
+        require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
         home = brought_home(file.catalog)
         pruned: list[Pruned] = []
         dense: dict[str, str] = {}
@@ -198,10 +200,9 @@ def choose(
     reason = _unfit(tensor)
     if reason is not None:
         return reason
-    chosen = next((found for glob, found in choices if fnmatchcase(name, glob)), default)
-    named = [*(glob for glob, _ in choices), *include]
-    wanted = any(fnmatchcase(name, glob) for glob in named)
-    if chosen is None or any(fnmatchcase(name, glob) for glob in exclude):
+    chosen = next((found for glob, found in choices if matcher([glob])(name)), default)
+    wanted = matcher([*(glob for glob, _ in choices), *include])(name)
+    if chosen is None or matcher(exclude)(name):
         return "excluded"
     pattern = chosen
     if not wanted:

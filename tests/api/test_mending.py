@@ -24,7 +24,7 @@ from tensorark.conversion import convert
 from tensorark.diagnosis import diagnose
 from tensorark.errors import InvalidInput, Rejected, Unsupported
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
-from tensorark.mending import config_of, explain, is_tensorbit, join, matching, mend, part
+from tensorark.mending import config_of, explain, is_tensorbit, join, mend, part
 from tensorark.verification import verify
 
 AFTER = len(sparse().data)
@@ -196,7 +196,8 @@ def test_tensors_are_chosen_and_renamed(tmp_path):
     done = mend(
         source,
         tmp_path / "out.tbm",
-        select=matching(["*.weight"], ["b.*"]),
+        include=["*.weight"],
+        exclude=["b.*"],
         rename=lambda name: name.replace("a.", "model.a."),
     )
     assert done.changes == ("b.weight: left out", "a.weight: renamed to model.a.weight")

@@ -122,7 +122,7 @@ def test_errors_pickle_with_their_fields(kind):
     assert str(again) == str(error)
     assert str(error) == (
         "detail: expected a multiple, found 7"
-        ' [zt.blob-align §2.4, at objects["a.b"][3], byte 4096, in x.zt]'
+        ' [zt.blob-align §2.4, at objects["a.b"][3], byte 4096, in x.zt] (hint: none)'
     )
 
 

@@ -122,7 +122,7 @@ def test_repack_drops_what_is_not_used(tark, zt, other, tmp_path):
 
 
 def test_overlay_and_diff_emit_make_the_model_they_show(tark, zt, other, st, tmp_path):
-    ran = tark("overlay", zt, other, tmp_path / "o.zt", "--remove", "layers.2.weight")
+    ran = tark("overlay", zt, other, tmp_path / "o.zt", "--exclude", "layers.2.weight")
     assert ran.code == 0
     assert "4 tensors, of which 2 stored (16 B)" in ran.out
     assert "1 removed" in ran.out
@@ -131,12 +131,12 @@ def test_overlay_and_diff_emit_make_the_model_they_show(tark, zt, other, st, tmp
     assert tark("overlay", zt, other).code == 2
     assert tark("overlay", zt, other, tmp_path / "y.zt", "-o", tmp_path / "y.zt").code == 2
 
-    ran = tark("diff", zt, tmp_path / "o.zt", "--emit", tmp_path / "d.zt", "--json")
+    ran = tark("diff", zt, tmp_path / "o.zt", "-o", tmp_path / "d.zt", "--json")
     assert ran.code == 1
     assert json.loads(ran.out)["emitted"]["stored"] == ["bias", "norm"]
     assert tark("diff", tmp_path / "d.zt", tmp_path / "o.zt").code == 0
-    assert tark("diff", zt, tmp_path / "o.zt", "--emit", tmp_path / "d.zt").code == 2
-    assert tark("diff", zt, tmp_path / "o.zt", "--emit", tmp_path / "d.zt", "-f").code == 1
+    assert tark("diff", zt, tmp_path / "o.zt", "-o", tmp_path / "d.zt").code == 2
+    assert tark("diff", zt, tmp_path / "o.zt", "-o", tmp_path / "d.zt", "-f").code == 1
     assert tark("verify", tmp_path / "d.zt", "--deep").code == 0
 
 

@@ -199,11 +199,11 @@ def test_id_is_the_same_in_every_format(tark, zt, st):
     assert one == other
     assert one.startswith("xxh3:")
     assert tark("id", zt).out == f"{one.strip()}  {zt}\n"
-    assert tark("id", zt, "-q", "--algorithm", "sha256").out.startswith("sha256:")
+    assert tark("id", zt, "-q", "--digest", "sha256").out.startswith("sha256:")
 
 
 def test_id_of_the_file_is_the_digest_of_its_bytes(tark, zt):
-    ran = tark("id", zt, "--file", "--algorithm", "sha256", "-q")
+    ran = tark("id", zt, "--file", "--digest", "sha256", "-q")
     assert ran.out == f"sha256:{hashlib.sha256(zt.read_bytes()).hexdigest()}\n"
     assert tark("id", zt, "--file", "-q").out == (
         f"xxh3:{xxhash.xxh3_64_hexdigest(zt.read_bytes())}\n"

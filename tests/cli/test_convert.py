@@ -30,7 +30,7 @@ def test_convert_takes_its_target_by_option_and_its_format_by_name(tark, st, tmp
 
 def test_convert_to_shards(tark, zt, tmp_path):
     target = tmp_path / "set.safetensors"
-    ran = tark("convert", zt, target, "--max-shard-size", "360", "--json")
+    ran = tark("convert", zt, target, "--max-size", "360", "--json")
     document = json.loads(ran.out)
     assert document["schema"] == "tensorark.convert/1"
     assert document["in"] == document["out"] == {"tensors": 4, "nbytes": 80}
@@ -77,7 +77,7 @@ def test_a_target_that_exists_is_kept(tark, zt, st, words):
         ("a.zt", "--to", "unknown"),
         ("a.zt", "--align", "5G"),
         ("a.zt", "--align", "100"),
-        ("a.zt", "--max-shard-size", "1GB"),
+        ("a.zt", "--max-size", "1GB"),
         ("a.safetensors", "--align", "4096"),
     ],
 )

@@ -131,7 +131,7 @@ def test_show_guesses_a_family_and_says_that_it_guesses(tark, tmp_path):
 
 
 def test_show_one_tensor_with_its_first_values(tark, zt):
-    lines = tark("show", zt, "norm", "--decode", "--count", 3).out.splitlines()
+    lines = tark("show", zt, "norm", "--decode", "--limit", 3).out.splitlines()
     assert lines[:5] == [
         "name       norm",
         "shape      4 (4 elements)",
@@ -160,7 +160,7 @@ def test_show_names_what_looks_like_the_name_that_is_not_there(tark, zt):
 
 def test_show_lists_the_files_of_a_set(tark, zt, tmp_path):
     target = tmp_path / "set.safetensors"
-    assert tark("convert", zt, target, "--max-shard-size", 360).code == 0
+    assert tark("convert", zt, target, "--max-size", 360).code == 0
     index = tmp_path / "set.safetensors.index.json"
     files = json.loads(tark("show", index, "--json").out)["files"]
     shards = sorted(each.name for each in tmp_path.glob("set-*.safetensors"))

@@ -65,7 +65,7 @@ def test_resources_are_listed_extracted_and_replaced(tark, artifact, tmp_path):
     new.write_bytes(b"{{ new }}")
     target = tmp_path / "new.ninfer"
     change = f"text/chat_template.jinja={new}"
-    done = tark("resources", str(artifact), "--replace", change, "-o", str(target))
+    done = tark("resources", str(artifact), "--resource", change, "-o", str(target))
     assert (done.code, done.out) == (0, f"{target}\n")
     for role, data in (("chat_template.jinja", b"{{ new }}"), ("tokenizer.json", TOKENS)):
         tark("resources", str(target), "--extract", role, "-o", str(out), "--force")
@@ -76,9 +76,9 @@ def test_resources_are_listed_extracted_and_replaced(tark, artifact, tmp_path):
     "arguments",
     [
         ["--extract", "nothing", "-o", "x"],
-        ["--replace", "tokenizer.json"],
-        ["--replace", "tokenizer.json", "-o", "x"],
-        ["--replace", "tokenizer.json=x", "--extract", "tokenizer.json"],
+        ["--resource", "tokenizer.json"],
+        ["--resource", "tokenizer.json", "-o", "x"],
+        ["--resource", "tokenizer.json=x", "--extract", "tokenizer.json"],
     ],
 )
 def test_wrong_use_of_resources(tark, artifact, tmp_path, monkeypatch, arguments):
@@ -90,7 +90,7 @@ def test_wrong_use_of_resources(tark, artifact, tmp_path, monkeypatch, arguments
 def test_parameters_are_compared_however_they_are_stored(tark, tmp_path):
     source, changed = model(tmp_path), tmp_path / "changed.ninfer"
     split = tmp_path / "split.ninfer"
-    assert tark("convert", source, split, "--max-file-bytes", "8KiB").code == 0
+    assert tark("convert", source, split, "--max-size", "8KiB").code == 0
     done = tark("diff", "--parameters", source, split)
     assert done.code == 0
     assert done.out.splitlines()[-1].startswith("equal: ")
@@ -119,7 +119,7 @@ def test_parameters_of_something_else_are_not_compared(tark, tmp_path):
     source, hub = model(tmp_path), tmp_path / "hub.zt"
     tark("convert", source, hub)
     assert tark("diff", "--parameters", source, hub).code == 2
-    assert tark("diff", "--parameters", source, source, "--emit", tmp_path / "x.zt").code == 2
+    assert tark("diff", "--parameters", source, source, "-o", tmp_path / "x.zt").code == 2
     assert not (tmp_path / "x.zt").exists()
 
 
@@ -127,7 +127,7 @@ def test_an_artifact_id_makes_the_bytes_the_same(tark, tmp_path):
     source, name = model(tmp_path), "ab" * 16
     new = tmp_path / "new.jinja"
     new.write_bytes(b"{{ new }}")
-    change = ["--replace", f"chat_template.jinja={new}", "-o"]
+    change = ["--resource", f"chat_template.jinja={new}", "-o"]
     for verb in (["convert", source], ["resources", source, *change]):
         files = []
         for target in ("a.ninfer", "b.ninfer"):
@@ -203,5 +203,5 @@ def test_resources_count_on_the_way_through_a_zt_and_back(tark, tmp_path):
 def test_splitting_on_the_command_line(tark, tmp_path):
     source = model(tmp_path)
     target = tmp_path / "one.ninfer"
-    assert tark("convert", str(source), str(target), "--max-file-bytes", "64KiB").code == 0
+    assert tark("convert", str(source), str(target), "--max-size", "64KiB").code == 0
     assert tark("diff", str(source), str(target)).code == 0

@@ -26,7 +26,7 @@ def test_a_checkpoint_is_packed_and_unpacked(tark, tmp_path):
         file = tmp_path / f"{way}.safetensors"
         assert tark("unpack", target, "-o", file, "--as", way).code == 0
         assert file.exists()
-    wrong = tark("unpack", target, "-o", tmp_path / "x", "--as", "objects", "--bf16")
+    wrong = tark("unpack", target, "-o", tmp_path / "x", "--as", "objects", "--cast", "bf16")
     assert wrong.code == 2
 
 
@@ -59,7 +59,7 @@ def test_an_artifact_id_makes_the_bytes_the_same(tark, tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         target = tmp_path / folder / "m.ninfer"
-        words = ["--recipe", "bf16", "--artifact-id", "0f" * 16, "--max-file-bytes", "256KiB"]
+        words = ["--recipe", "bf16", "--artifact-id", "0f" * 16, "--max-size", "256KiB"]
         assert tark("pack", tmp_path / "m", "-o", target, *words).code == 0
         assert target.stat().st_size <= 256 << 10
         files.append(target.read_bytes())

@@ -41,7 +41,7 @@ def test_a_sealed_safetensors_that_is_damaged_names_tensor_and_range(tark, st):
 
 
 def test_a_seal_says_the_content_digest_that_id_says(tark, st):
-    document = json.loads(tark("seal", st, "--algorithm", "xxh3", "--json").out)
+    document = json.loads(tark("seal", st, "--digest", "xxh3", "--json").out)
     assert document["content"]["xxh3"] == tark("id", "-q", st).out.strip()
 
 
@@ -72,13 +72,13 @@ def test_a_model_is_signed_and_verified(tark, keys, request, model, kind):
     assert ran.code == 0
     assert ran.out.startswith(f"{path}.sig.json: signed {kind} {path}")
     for key in keys:
-        ran = tark("verify-sig", path, "--public", key)
+        ran = tark("verify-sig", path, "--key", key)
         assert (ran.code, ran.out.splitlines()[0]) == (0, f"{path}: authentic")
     assert tark("verify-sig", path, "--key", keys[1], "-q").out == ""
     flip(path, path.stat().st_size - 41)
-    ran = tark("verify-sig", path, "--public", keys[1])
+    ran = tark("verify-sig", path, "--key", keys[1])
     assert (ran.code, ran.out.splitlines()[0]) == (1, f"{path}: not what was signed")
-    document = json.loads(tark("verify-sig", path, "--public", keys[1], "--json").out)
+    document = json.loads(tark("verify-sig", path, "--key", keys[1], "--json").out)
     assert (document["verdict"], document["exit"]) == ("not what was signed", 1)
     assert document["findings"][0]["rule"] == "signature-differs"
 
@@ -87,7 +87,7 @@ def test_a_forged_statement_is_not_repeated_as_if_it_were_true(tark, keys, zt):
     tark("sign", zt, "--key", keys[0])
     signature = zt.with_name("model.zt.sig.json")
     signature.write_text(signature.read_text().replace('"model.zt"', '"other.zt"'))
-    ran = tark("verify-sig", zt, "--public", keys[1])
+    ran = tark("verify-sig", zt, "--key", keys[1])
     assert ran.code == 1
     assert ran.out.splitlines()[0] == f"{zt}: invalid signature"
     assert "other.zt" not in ran.out
@@ -105,18 +105,18 @@ def test_a_passphrase_comes_from_the_environment(tark, zt, tmp_path, monkeypatch
     monkeypatch.delenv("TARK_PASSPHRASE")
     ran = tark("sign", zt, "--key", key, "--force")
     assert (ran.code, "[passphrase" in ran.err) == (2, True)
-    assert tark("verify-sig", zt, "--public", f"{key}.pub").code == 0
+    assert tark("verify-sig", zt, "--key", f"{key}.pub").code == 0
 
 
 def test_a_renamed_file_and_another_key_are_told(tark, keys, zt, tmp_path):
     tark("sign", zt, "--key", keys[0])
     signature = f"{zt}.sig.json"
     other = zt.rename(zt.with_name("n.zt"))
-    check = ["verify-sig", other, "--public", keys[1], "--signature", signature]
+    check = ["verify-sig", other, "--key", keys[1], "--signature", signature]
     assert tark(*check).out.splitlines()[0] == f"{other}: renamed"
     assert tark(*check, "--any-name").code == 0
     tark("keygen", tmp_path / "o.pem")
-    ran = tark("verify-sig", other, "--public", tmp_path / "o.pem.pub", "--signature", signature)
+    ran = tark("verify-sig", other, "--key", tmp_path / "o.pem.pub", "--signature", signature)
     assert (ran.code, ran.out.splitlines()[0]) == (1, f"{other}: signed by another key")
 
 
@@ -124,10 +124,10 @@ def test_digests_that_were_taken_as_given_are_told(tark, keys, zt, tmp_path):
     root = tmp_path / "split.zt"
     assert tark("split", zt, root, "--max-size", "5KB", "--align", "4096").code == 0
     assert tark("sign", root, "--key", keys[0]).code == 0
-    ran = tark("verify-sig", root, "--public", keys[1], "--trust-digests")
+    ran = tark("verify-sig", root, "--key", keys[1], "--trust-digests")
     assert ran.code == 0
     assert "taken as given, not computed" in ran.out
-    assert "taken as given" not in tark("verify-sig", root, "--public", keys[1]).out
+    assert "taken as given" not in tark("verify-sig", root, "--key", keys[1]).out
 
 
 def test_what_cannot_be_signed_is_refused(tark, keys, zt, tmp_path):
@@ -146,8 +146,8 @@ def test_a_bundle_is_made_and_verified(tark, st, tmp_path):
     assert tark("keygen", key, "--openssf").code == 0
     ran = tark("sign", st, "--key", key, "--openssf")
     assert (ran.code, ran.out) == (0, f"{st}.sigstore.json: an OpenSSF bundle over 1 file\n")
-    ran = tark("verify-sig", st, "--public", f"{key}.pub", "--openssf")
+    ran = tark("verify-sig", st, "--key", f"{key}.pub", "--openssf")
     assert (ran.code, ran.out.splitlines()[0]) == (0, f"{st}: authentic")
     flip(st, 9)
-    ran = tark("verify-sig", st, "--public", f"{key}.pub", "--openssf")
+    ran = tark("verify-sig", st, "--key", f"{key}.pub", "--openssf")
     assert (ran.code, ran.out.splitlines()[0]) == (1, f"{st}: not what was signed")

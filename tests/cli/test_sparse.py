@@ -64,7 +64,7 @@ def test_sparsity_of_one_tensor_shows_its_bits_and_a_contradiction_is_the_honest
     values = np.arange(1, 33, dtype="<f4").tobytes()
     blob = sparse(weights=values, mask=b"\3" * 8)
     (tmp_path / "mock.tbm").write_bytes(container([blob.data], index([entry()])))
-    ran = tark("sparsity", tmp_path / "mock.tbm", "a.weight", "--groups", "2")
+    ran = tark("sparsity", tmp_path / "mock.tbm", "a.weight", "--limit", "2")
     assert ran.code == 1
     assert ran.out.splitlines()[-2:] == ["group 0: 03  1100", "group 1: 03  1100"]
     document = json.loads(tark("sparsity", tmp_path / "mock.tbm", "--json").out)
@@ -94,7 +94,10 @@ def test_mend_lists_every_change(tark, tmp_path):
 
 def test_mend_chooses_renames_joins_and_divides(tark, tbm, tmp_path):
     out = tmp_path / "out.tbm"
-    assert tark("mend", tbm, out, "--only", "a.*", "--rename", "a.=c.", "--masks", "drop").code == 0
+    assert (
+        tark("mend", tbm, out, "--include", "a.*", "--rename", "a.=c.", "--masking", "drop").code
+        == 0
+    )
     with tensorark.open(out) as file:
         assert {name: view.layout for name, view in file.items()} == {"c.weight": "dense"}
     ran = tark("mend", tbm, tmp_path / "p.tbm", "--max-size", "4300")
@@ -104,7 +107,7 @@ def test_mend_chooses_renames_joins_and_divides(tark, tbm, tmp_path):
     document = json.loads(tark("mend", parts[0], out, "--join", parts[1], "-f", "--json").out)
     assert document["written"][0]["tensors"] == 2
     assert out.read_bytes() == tbm.read_bytes()
-    assert tark("mend", tbm, out, "--join", parts[0], "--only", "a.*").code == 2
+    assert tark("mend", tbm, out, "--join", parts[0], "--include", "a.*").code == 2
     assert tark("mend", tbm, out, "-f", "--rename", "x").code == 2
 
 
@@ -154,7 +157,7 @@ def test_show_and_validate_know_tensorbit(tark, tbm):
     assert "tensorbit.nm/1" in out
     assert '{"n": 2, "m": 4}' in out
     assert "1.0 0.0 2.0 0.0" in out
-    bits = json.loads(tark("show", tbm, "a.weight", "--decode", "--count", "6", "--json").out)
+    bits = json.loads(tark("show", tbm, "a.weight", "--decode", "--limit", "6", "--json").out)
     with tensorark.open(tbm) as file:
         mask = bytes(file["a.weight"].raw("mask"))
     assert bits["mask_bits"] == [f"{octet:04b}"[::-1] for octet in mask[:2]]

@@ -14,8 +14,8 @@ from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, Piece
-from tensorark.inspect.names import choose
 from tensorark.inspect.text import counted, shape_text
+from tensorark.matching import choose
 from tensorark.parameters import directory_of
 
 
@@ -53,7 +53,7 @@ def command(
             found["uses"] = _uses(directory, set(names))
         return found
 
-    seen = list(each_file(path, listing))
+    seen = list(each_file([path], listing))
     if out.json:
         out.document("bindings", {"models": [each.as_json() for each in seen]})
     for each in () if out.json else seen:

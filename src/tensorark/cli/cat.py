@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @parameters.path
 @click.argument("name")
-@click.option("-o", "--output", type=click.Path(), help="A file instead of standard output.")
+@parameters.output("A file instead of standard output.")
 @click.option(
     "--as",
     "form",
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option("--slice", "index", metavar="INDEX", help="Numpy's basic indexing: '0,:5', '::2'.")
 @click.option("--part", "role", metavar="ROLE", help="Bytes of this part, for raw and stored.")
-@click.option("-f", "--force", is_flag=True, help="Replace an output that exists.")
+@parameters.force
 @lenience.lenient
 @lenience.structural
 def command(

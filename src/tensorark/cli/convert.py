@@ -25,7 +25,7 @@ from tensorark.inspect.text import counted, nbytes_text, totals_text
     examples=[
         ("tark convert model.safetensors model.zt", "A canonical .zt of the same tensors."),
         (
-            "tark convert model.zt -o out/model.safetensors --max-shard-size 5GB",
+            "tark convert model.zt -o out/model.safetensors --max-size 5GB",
             "A shard set with its index.",
         ),
     ],
@@ -36,19 +36,12 @@ from tensorark.inspect.text import counted, nbytes_text, totals_text
     },
 )
 @click.argument("source", type=click.Path())
-@click.argument("target", type=click.Path(), required=False)
-@click.option("-o", "--output", type=click.Path(), help="The target, instead of as an argument.")
+@parameters.target()
 @click.option("--to", metavar="FORMAT", help="Format of the target, whatever its suffix says.")
 @click.option(
     "--align", type=size, metavar="SIZE", help="Place blobs of a .zt at multiples of this (4096·n)."
 )
-@click.option(
-    "--max-shard-size",
-    "--max-file-bytes",
-    type=size,
-    metavar="SIZE",
-    help="Split a safetensors or .ninfer target: 5GB, 512MiB.",
-)
+@parameters.max_size("Split a safetensors or .ninfer target: 5GB, 512MiB.", "max_shard_size")
 @parameters.artifact_id
 @click.option("--encoding", metavar="NAME", help="Store parts of a .zt under zstd; not canonical.")
 @click.option("--level", type=int, metavar="N", help="Level of zstd (default 3).")
@@ -73,14 +66,13 @@ from tensorark.inspect.text import counted, nbytes_text, totals_text
     type=click.Choice(["f64", "f32", "f16", "bf16"]),
     help="Round all float weights to this type, and say what that changed.",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@parameters.force
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; write nothing.")
 @lenience.lenient
 def command(
     source: str,
-    target: str | None,
+    target: str,
     *,
-    output: str | None,
     dry_run: bool,
     lenient: bool,
     **wanted: Any,
@@ -91,19 +83,16 @@ def command(
     byte. The target appears when it is complete and has passed the reader's own rules, and not at
     all after an error or an interrupt. Inputs are never written.
     """
-    if (target is None) == (output is None):
-        raise click.UsageError("name one target: as the second argument, or with -o")
-    goal = output or target or ""
     out = terminal()
     with lenience.opened(source, out, lenient=lenient) as file:
-        plan = _plan(file, goal, **wanted)
+        plan = _plan(file, target, **wanted)
     if dry_run:
         _show_plan(out, plan)
         return None
     with out.progress(plan["totals"]["nbytes"], "converting") as progress:
         done = convert(
             source,
-            goal,
+            target,
             format=wanted["to"],
             overwrite=wanted["force"],
             lenient=lenient,

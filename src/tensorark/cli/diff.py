@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import lenience, overlay
+from tensorark.cli import lenience, overlay, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.comparison import STATEMENTS, Change, Difference, diff, diff_parameters
@@ -20,7 +20,7 @@ from tensorark.overlays import delta
     "diff",
     examples=[
         ("tark diff model.safetensors model.zt", "Prove that a conversion changed nothing."),
-        ("tark diff base.zt tuned.zt --emit delta.zt", "What changed, and a file of that alone."),
+        ("tark diff base.zt tuned.zt -o delta.zt", "What changed, and a file of that alone."),
     ],
     exits={0: "equal", 1: "different"},
 )
@@ -31,11 +31,11 @@ from tensorark.overlays import delta
     is_flag=True,
     help="Compare two .ninfer by what their logical parameters mean, however stored.",
 )
-@click.option("--limit", type=click.IntRange(0), default=50, help="Lines a section (default 50).")
 @click.option(
-    "--emit", type=click.Path(), metavar="PATH", help="Write an overlay: LEFT made into RIGHT."
+    "--limit", type=click.IntRange(0), metavar="N", default=50, help="Lines a section (default 50)."
 )
-@click.option("-f", "--force", is_flag=True, help="Let --emit replace a file that exists.")
+@parameters.output("Write an overlay: LEFT made into RIGHT.")
+@parameters.force
 @lenience.lenient
 def command(
     left: str,
@@ -43,7 +43,7 @@ def command(
     *,
     parameters: bool,
     limit: int,
-    emit: str | None,
+    output: str | None,
     force: bool,
     lenient: bool,
 ) -> int:
@@ -54,10 +54,10 @@ def command(
     of the file, and of a .ninfer its id and files, are shown and do not count. Digests are not
     trusted. With --parameters, the decoded elements of every parameter that both artifacts bind.
     """
-    if parameters and emit is not None:
-        raise click.UsageError("--emit writes tensors, so it excludes --parameters")
-    if lenient and emit is not None:
-        raise click.UsageError("--emit reads strictly, so it excludes --lenient")
+    if parameters and output is not None:
+        raise click.UsageError("-o writes tensors, so it excludes --parameters")
+    if lenient and output is not None:
+        raise click.UsageError("-o reads strictly, so it excludes --lenient")
     out = terminal()
     with (
         lenience.opened(left, out, lenient=lenient) as first,
@@ -72,9 +72,9 @@ def command(
             compare = diff_parameters if parameters else diff
             found = compare(first, second, progress=progress)
     made = None
-    if emit is not None:
+    if output is not None:
         with out.progress(total, "writing") as progress:
-            made = delta(left, right, emit, overwrite=force, progress=progress)
+            made = delta(left, right, output, overwrite=force, progress=progress)
     if out.json:
         emitted = None if made is None else overlay.as_json(made)
         value = {"left": left, "right": right, **_as_json(found), "emitted": emitted}

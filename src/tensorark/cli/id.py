@@ -20,14 +20,21 @@ from tensorark.verification import content_digest, file_digest
     "id",
     examples=[
         ("tark id model.safetensors", "The same for a .zt of the same tensors, in any layout."),
-        ("tark id model.zt --file --algorithm sha256 -q", "What sha256sum says of the file."),
+        ("tark id model.zt --file --digest sha256 -q", "What sha256sum says of the file."),
     ],
 )
-@parameters.path
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="xxh3", show_default=True)
+@parameters.paths
+@click.option(
+    "--digest",
+    "algorithm",
+    type=click.Choice(ALGORITHMS),
+    default="xxh3",
+    show_default=True,
+    help="Algorithm of the digest.",
+)
 @click.option("--file", "of_file", is_flag=True, help="Digest the bytes of the opened file.")
 @lenience.lenient
-def command(path: str, *, algorithm: Algorithm, of_file: bool, lenient: bool) -> int:
+def command(paths: tuple[str, ...], *, algorithm: Algorithm, of_file: bool, lenient: bool) -> int:
     """Print the content digest: the name of a model's content.
 
     The content digest (.zt §6.4) depends on names, shapes, types, attributes and values of tensors,
@@ -46,7 +53,7 @@ def command(path: str, *, algorithm: Algorithm, of_file: bool, lenient: bool) ->
         return {"of": "content", "digest": found}
 
     seen = []
-    for each in each_file(path, digest, lenient=lenient):
+    for each in each_file(paths, digest, lenient=lenient):
         seen.append(each)
         if not out.json and not isinstance(each, Failure):
             text = each.value["digest"]

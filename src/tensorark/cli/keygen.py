@@ -6,6 +6,7 @@ import os
 
 import click
 
+from tensorark.cli import parameters
 from tensorark.cli.passphrase import passphrase
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
@@ -21,9 +22,9 @@ from tensorark.keys import PUBLIC_SUFFIX, make_key
     ],
     exits={0: "written", 2: "wrong usage, or a file exists: keys are never replaced"},
 )
-@click.argument("path", type=click.Path())
+@parameters.target("path")
 @click.option(
-    "--public", type=click.Path(), metavar="PATH", help="The public key's file (PATH.pub)."
+    "--public", type=parameters.OUTPUT, metavar="PATH", help="The public key's file (PATH.pub)."
 )
 @click.option("--passphrase", "encrypted", is_flag=True, help="Encrypt the private key.")
 @click.option("--openssf", is_flag=True, help="Make an ECDSA P-256 key, as OpenSSF bundles take.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +16,10 @@ from tensorark.cli.models import Failure, Success, each_file, models
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import ReadFailed, escaped
-from tensorark.inspect.names import choose, natural
+from tensorark.inspect.names import natural
 from tensorark.inspect.report import brief, element_type, full, totals
 from tensorark.inspect.text import nbytes_text, part_text, shape_text, totals_text
+from tensorark.matching import choose
 from tensorark.model import Tensor
 from tensorark.wire.gcpause import paused
 
@@ -32,7 +33,7 @@ ORDERS: Final = ("name", "size", "type", "file")
         ("tark ls model/ --include '*.q_proj*' --sort size --limit 5", "The five largest of some."),
     ],
 )
-@parameters.path
+@parameters.paths
 @parameters.choosing
 @click.option(
     "--sort",
@@ -47,7 +48,7 @@ ORDERS: Final = ("name", "size", "type", "file")
 @lenience.lenient
 @lenience.structural
 def command(
-    path: str,
+    paths: tuple[str, ...],
     *,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -76,10 +77,10 @@ def command(
                 "totals": totals(tensors),
             }
 
-    def look(model: str) -> Iterator[Success | Failure]:
-        return each_file(model, listing, lenient=lenient, structural=structural)
+    def look(models: Sequence[str]) -> Iterator[Success | Failure]:
+        return each_file(models, listing, lenient=lenient, structural=structural)
 
-    seen = list(_each(path, look, keep_going=keep_going))
+    seen = list(_each(paths, look, keep_going=keep_going))
     if out.json:
         out.document("ls", {"models": [each.as_json() for each in seen]})
     for each in () if out.json else seen:
@@ -92,20 +93,27 @@ def command(
 
 
 def _each(
-    path: str, look: Callable[[str], Iterator[Success | Failure]], *, keep_going: bool
+    paths: Sequence[str],
+    look: Callable[[Sequence[str]], Iterator[Success | Failure]],
+    *,
+    keep_going: bool,
 ) -> Iterator[Success | Failure]:
-    """List every model of `path`; with `keep_going` the shards that an incomplete set still has."""
-    try:
-        yield from look(path)
-    except ReadFailed as error:
-        if error.code != "missing-shard" or not keep_going:
-            raise
-        if not terminal().json:
-            complain(error)
-        (index,) = models(path)
-        yield Failure(index, error)
-        for shard in _shards_beside(Path(index)):
-            yield from look(str(shard))
+    """List every model of `paths`; with `keep_going` the shards that incomplete sets have left."""
+    if not keep_going:
+        yield from look(paths)
+        return
+    for path in paths:
+        try:
+            yield from look([path])
+        except ReadFailed as error:
+            if error.code != "missing-shard":
+                raise
+            if not terminal().json:
+                complain(error)
+            (index,) = models(path)
+            yield Failure(index, error)
+            for shard in _shards_beside(Path(index)):
+                yield from look([str(shard)])
 
 
 def _shards_beside(index: Path) -> list[Path]:

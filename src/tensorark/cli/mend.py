@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import click
 
+from tensorark.cli import parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, escaped
 from tensorark.inspect.text import counted
-from tensorark.mending import Mended, join, matching, mend, part
+from tensorark.mending import Mended, join, mend, part
 
 
 @verb(
@@ -29,12 +30,11 @@ from tensorark.mending import Mended, join, matching, mend, part
     },
 )
 @click.argument("source", type=click.Path())
-@click.argument("target", type=click.Path())
-@click.option("--only", metavar="GLOB", multiple=True, help="Take these tensors only.")
-@click.option("--drop", metavar="GLOB", multiple=True, help="Leave these tensors out.")
+@parameters.target()
+@parameters.choosing
 @click.option("--rename", metavar="OLD=NEW", multiple=True, help="Put NEW for OLD in names.")
 @click.option(
-    "--masks",
+    "--masking",
     type=click.Choice(["keep", "spell", "drop", "apply"]),
     default="keep",
     help="spell: as specified; drop: none; apply: zero what they prune.",
@@ -43,20 +43,15 @@ from tensorark.mending import Mended, join, matching, mend, part
 @click.option("--config", type=click.Path(), help="A JSON file that becomes `config`.")
 @click.option("--architecture", metavar="NAME", help="Name of the architecture.")
 @click.option("--join", "others", metavar="FILE", multiple=True, help="Take these models too.")
-@click.option(
-    "--max-size",
-    type=size,
-    metavar="SIZE",
-    help="Divide: most bytes of a container or a directory.",
-)
+@parameters.max_size("Divide: most bytes of a container or a directory.")
 @click.option("--align", type=size, metavar="SIZE", help="Begin blobs at multiples of this.")
 @click.option("--to", metavar="FORMAT", help="tbm, tb or tensorbit-directory.")
-@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@parameters.force
 def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any) -> None:
     """Write a Tensorbit model anew: its index made right, tensors chosen, renamed.
 
     Offsets, counts, patterns and types come from the blobs themselves, which are found by walking
-    from one to the next. Weights and masks are copied as they are unless --masks says otherwise.
+    from one to the next. Weights and masks are copied as they are unless --masking says otherwise.
     The source is not changed.
     """
     chosen = [name for name in _SINGLE if wanted[name] and wanted[name] != "keep"]
@@ -91,16 +86,17 @@ def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any)
     show(out, done)
 
 
-_SINGLE = ("only", "drop", "rename", "masks", "shapes", "config", "architecture")
+_SINGLE = ("include", "exclude", "rename", "masking", "shapes", "config", "architecture")
 
 
 def _mended(source: str, target: str, progress: Any, **wanted: Any) -> Mended:
-    masks: Literal["keep", "spell", "drop", "apply"] = wanted["masks"]
+    masks: Literal["keep", "spell", "drop", "apply"] = wanted["masking"]
     return mend(
         source,
         target,
         masks=masks,
-        select=matching(wanted["only"], wanted["drop"]),
+        include=wanted["include"],
+        exclude=wanted["exclude"],
         rename=_renaming(wanted["rename"]),
         shapes=wanted["shapes"],
         config=None if wanted["config"] is None else _config(wanted["config"]),

@@ -31,7 +31,7 @@ from tensorark.merging import merge
 @click.option(
     "--align", type=size, metavar="SIZE", help="Keep blobs as stored, at multiples of this."
 )
-@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@parameters.force
 @click.option("--dry-run", is_flag=True, help="Show what would be read; write nothing.")
 def command(root: str, target: str, *, align: int | None, force: bool, dry_run: bool) -> None:
     """Merge a model that is split into one .zt.

@@ -6,10 +6,10 @@ and does not stop the others; where the path names one model, its error ends the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tensorark import folder
 from tensorark.api import File
@@ -17,7 +17,8 @@ from tensorark.cli import lenience
 from tensorark.cli.complaint import complain, described
 from tensorark.cli.options import settings
 from tensorark.cli.terminal import terminal
-from tensorark.errors import Error, InvalidInput, NotFound, quoted
+from tensorark.errors import Error, InvalidInput, NotFound
+from tensorark.matching import near
 from tensorark.view import TensorView
 
 
@@ -78,53 +79,60 @@ def view_of(file: File, name: str) -> TensorView:
     try:
         return file[name]
     except NotFound as error:
-        if len(file) <= _SEARCHED:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, list(file), 3)
-            error.hint = f"did you mean {' or '.join(map(quoted, near))}?" if near else None
+        error.hint = near(name, file)
         raise
 
 
-_SEARCHED: Final = 20_000  # names among which similar ones are looked for
-
-
 def each_model(
-    path: str, look: Callable[[str], dict[str, Any]], code: Callable[[dict[str, Any]], int]
+    paths: Sequence[str],
+    look: Callable[[str], dict[str, Any]],
+    code: Callable[[dict[str, Any]], int],
 ) -> Iterator[Success | Failure]:
-    """Yield every model of `path` with what `look` says of it; `code` turns that into an exit code.
+    """Yield every model of `paths` with what `look` says; `code` turns that into an exit code.
 
     The errors of several models are reported here, on standard error unless JSON is asked for.
 
     Raises:
-        Error: what `look` raises, when the path names a single model.
+        Error: what `look` raises, when the paths name a single model.
     """
-    found = models(path)
+    found = [model for path in paths for model in _models_of(path, alone=len(paths) == 1)]
     for model in found:
         try:
+            if isinstance(model, Failure):
+                raise model.error
             value = look(model)
         except Error as error:
             if len(found) == 1:
                 raise
             if not settings().json:
                 complain(error)
-            yield Failure(model, error)
+            yield Failure(str(getattr(model, "path", model)), error)
         else:
             yield Success(model, value, code(value))
 
 
+def _models_of(path: str, *, alone: bool) -> list[str | Failure]:
+    """Return the models of one path; of one among others, why there are none."""
+    try:
+        return [*models(path)]
+    except Error as error:
+        if alone:
+            raise
+        return [Failure(path, error)]
+
+
 def each_file(
-    path: str,
+    paths: Sequence[str],
     look: Callable[[File], dict[str, Any]],
     code: Callable[[dict[str, Any]], int] = lambda _value: 0,
     *,
     lenient: bool = False,
     structural: bool = False,
 ) -> Iterator[Success | Failure]:
-    """Open every model of `path` and yield it with what `look` says, as `each_model` does."""
+    """Open every model of `paths` and yield it with what `look` says, as `each_model` does."""
 
     def opened(model: str) -> dict[str, Any]:
         with lenience.opened(model, terminal(), lenient=lenient, structural=structural) as file:
             return look(file)
 
-    return each_model(path, opened, code)
+    return each_model(paths, opened, code)

@@ -13,6 +13,7 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.inspect.text import counted, nbytes_text
+from tensorark.matching import choose
 from tensorark.overlays import Overlay, overlay
 
 
@@ -20,7 +21,7 @@ from tensorark.overlays import Overlay, overlay
     "overlay",
     examples=[
         ("tark overlay base.zt adapter.safetensors -o tuned.zt", "Base and adapter as one model."),
-        ("tark overlay base.zt fixed.zt new.zt --remove old.bias", "And without one tensor."),
+        ("tark overlay base.zt fixed.zt new.zt --exclude old.bias", "And without one tensor."),
     ],
     exits={
         0: "written",
@@ -31,7 +32,7 @@ from tensorark.overlays import Overlay, overlay
 @click.argument("base", type=click.Path())
 @click.argument("changes", type=click.Path())
 @parameters.target()
-@click.option("--remove", metavar="NAME", multiple=True, help="Leave a tensor of the base out.")
+@click.option("--exclude", metavar="GLOB", multiple=True, help="Leave tensors of the base out.")
 @click.option(
     "--digest",
     "algorithm",
@@ -42,13 +43,13 @@ from tensorark.overlays import Overlay, overlay
 @click.option(
     "--align", type=size, metavar="SIZE", default="4096", help="Placement of blobs (4096)."
 )
-@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@parameters.force
 def command(
     base: str,
     changes: str,
     target: str,
     *,
-    remove: tuple[str, ...],
+    exclude: tuple[str, ...],
     algorithm: Literal["sha256", "xxh3"],
     align: int,
     force: bool,
@@ -57,9 +58,11 @@ def command(
 
     Opened, it is the whole model, as long as the base lies beside it; `tark merge` makes one file
     of the two. Parts whose bytes are the base's are not stored. The base, a .zt, is known by its
-    size and its digest. `tark diff BASE NEW --emit DELTA` makes such a file of two whole models.
+    size and its digest. `tark diff BASE NEW -o DELTA` makes such a file of two whole models.
     """
     out = terminal()
+    with api.open(base) as file:
+        removed = choose(file, exclude) if exclude else []
     with api.open(changes) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "comparing") as progress:
@@ -67,7 +70,7 @@ def command(
             base,
             changes,
             target,
-            remove=remove,
+            remove=removed,
             algorithm=algorithm,
             align=align,
             overwrite=force,

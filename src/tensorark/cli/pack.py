@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from tensorark.cli import parameters
-from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, escaped
@@ -35,7 +34,7 @@ from tensorark.inspect.text import counted, nbytes_text, shape_text
     },
 )
 @click.argument("folder", type=click.Path())
-@click.option("-o", "--output", required=True, type=click.Path(), help="The .ninfer to write.")
+@parameters.target()
 @click.option("--recipe", required=True, metavar="NAME|FILE", help="A preset, or a TOML/JSON file.")
 @click.option(
     "--component",
@@ -59,17 +58,11 @@ from tensorark.inspect.text import counted, nbytes_text, shape_text
     help="Another file for a role, such as chat_template.jinja.",
 )
 @click.option("--name", metavar="TEXT", help="Public name of the artifact.")
-@click.option(
-    "--max-shard-size",
-    "--max-file-bytes",
-    type=size,
-    metavar="SIZE",
-    help="Split into files of at most this: 5GB.",
-)
+@parameters.max_size()
 @parameters.artifact_id
-@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@parameters.force
 @click.option("--dry-run", is_flag=True, help="Decide and measure everything; write nothing.")
-def command(folder: str, *, output: str, recipe: str, dry_run: bool, **wanted: Any) -> None:
+def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: Any) -> None:
     """Quantise a checkpoint into a .ninfer, by a recipe.
 
     FOLDER holds config.json, safetensors, and the files of the tokenizer. The recipe says which
@@ -88,17 +81,17 @@ def command(folder: str, *, output: str, recipe: str, dry_run: bool, **wanted: A
         "resources": _pairs("--resource", wanted["resources"]),
         "name": wanted["name"],
     }
-    _refuse_existing(output, force=wanted["force"])
-    planned = huggingface.convert_checkpoint(folder, output, recipe, dry_run=True, **chosen)
+    _refuse_existing(target, force=wanted["force"])
+    planned = huggingface.convert_checkpoint(folder, target, recipe, dry_run=True, **chosen)
     if dry_run:
         _show_plan(out, planned)
         return
     with out.progress(planned.payload_bytes, "packing") as progress:
         done = huggingface.convert_checkpoint(
             folder,
-            output,
+            target,
             recipe,
-            max_file_bytes=wanted["max_shard_size"],
+            max_file_bytes=wanted["max_size"],
             artifact_id=wanted["artifact_id"],
             overwrite=wanted["force"],
             progress=progress,

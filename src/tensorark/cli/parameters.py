@@ -43,23 +43,54 @@ def size(text: str) -> int:
     return int(match[1]) * unit + more
 
 
+class _Output(click.Path):
+    """A path that is written; ``-`` is none, and never becomes a file of that name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse ``-``: what appears whole or not at all has a name."""
+        if value == "-":
+            detail = "'-' is no file: name one, which appears when it is complete (or ./-)"
+            raise click.BadParameter(detail, ctx, param)
+        return super().convert(value, param, ctx)
+
+
+OUTPUT: Final = _Output()
+"""The type of every path that a verb writes."""
+
+
+def output(text: str) -> Callable[[F], F]:
+    """Add --output, where something is written without it too, or elsewhere."""
+    return click.option("-o", "--output", type=OUTPUT, metavar="PATH", help=text)
+
+
 def target(name: str = "target") -> Callable[[F], F]:
     """Add the path that is written: as the last argument, or with --output."""
 
     def add(function: F) -> F:
         @wraps(function)
-        def resolved(*words: Any, output: str | None, **named: Any) -> Any:
-            if (named[name] is None) == (output is None):
+        def resolved(*words: Any, **named: Any) -> Any:
+            given = named.pop("output")
+            if (named[name] is None) == (given is None):
                 raise click.UsageError(f"name one {name}: as the last argument, or with -o")
-            return function(*words, **{**named, name: named[name] or output})
+            return function(*words, **{**named, name: named[name] or given})
 
-        option = click.option(
-            "-o", "--output", type=click.Path(), help=f"The {name}, instead of as an argument."
-        )
-        argument = click.argument(name, type=click.Path(), required=False)
+        option = output(f"The {name}, instead of as an argument.")
+        argument = click.argument(name, type=OUTPUT, required=False)
         return cast("F", argument(option(resolved)))
 
     return add
+
+
+def max_size(
+    text: str = "Split into files of at most this: 5GB, 512MiB.", name: str = "max_size"
+) -> Callable[[F], F]:
+    """Add --max-size, handed on as `name`."""
+    return click.option("--max-size", name, type=size, metavar="SIZE", help=text)
+
+
+def force(function: F) -> F:
+    """Add --force."""
+    return click.option("-f", "--force", is_flag=True, help="Replace what exists.")(function)
 
 
 def artifact_id(function: F) -> F:
@@ -99,3 +130,6 @@ def threads(function: F) -> F:
 
 path: Final = click.argument("path", type=click.Path())
 """The one argument of most verbs."""
+
+paths: Final = click.argument("paths", type=click.Path(), nargs=-1, required=True)
+"""The argument of verbs that judge one model after the other."""

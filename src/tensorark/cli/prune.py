@@ -7,6 +7,7 @@ from typing import Any, Literal
 import click
 
 from tensorark import api
+from tensorark.cli import parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
@@ -30,7 +31,7 @@ from tensorark.pruning import Pruning, prune
     },
 )
 @click.argument("source", type=click.Path())
-@click.argument("target", type=click.Path())
+@parameters.target()
 @click.option(
     "--nm",
     "patterns",
@@ -47,7 +48,7 @@ from tensorark.pruning import Pruning, prune
     help="tensorbit: first zero the smaller half of each tensor, as the public tool does.",
 )
 @click.option("--to", metavar="FORMAT", help="Format of the target, whatever its suffix says.")
-@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@parameters.force
 def command(
     source: str,
     target: str,

@@ -30,7 +30,7 @@ from tensorark.mending import is_tensorbit, mend
 )
 @click.argument("source", type=click.Path())
 @parameters.target()
-@click.option("-f", "--force", is_flag=True, help="Replace a target that exists.")
+@parameters.force
 def command(source: str, target: str, *, force: bool) -> None:
     """Write a .zt anew in canonical form.
 

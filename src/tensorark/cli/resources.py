@@ -10,7 +10,6 @@ import click
 
 from tensorark import api
 from tensorark.cli import parameters
-from tensorark.cli.parameters import size
 from tensorark.cli.terminal import is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion.ninfer import read_resource, replace_resources, resources
@@ -27,7 +26,7 @@ from tensorark.parameters import directory_of
             "The bytes of one resource.",
         ),
         (
-            "tark resources model.ninfer --replace chat_template.jinja=new.jinja -o new.ninfer",
+            "tark resources model.ninfer --resource chat_template.jinja=new.jinja -o new.ninfer",
             "A new chat template; weights are copied as they are.",
         ),
     ],
@@ -36,19 +35,23 @@ from tensorark.parameters import directory_of
 @parameters.path
 @click.option("--extract", metavar="ROLE", help="Write the bytes of this resource.")
 @click.option(
-    "--replace", "replaced", metavar="ROLE=FILE", multiple=True, help="Write a new artifact."
+    "--resource",
+    "replaced",
+    metavar="ROLE=FILE",
+    multiple=True,
+    help="Another file for a role: write a new artifact.",
 )
-@click.option("-o", "--output", type=click.Path(), help="The file that is written.")
-@click.option("--max-file-bytes", type=size, metavar="SIZE", help="Split the new artifact.")
+@parameters.output("The file that is written.")
+@parameters.max_size()
 @parameters.artifact_id
-@click.option("-f", "--force", is_flag=True, help="Replace an output that exists.")
+@parameters.force
 def command(
     path: str,
     *,
     extract: str | None,
     replaced: tuple[str, ...],
     output: str | None,
-    max_file_bytes: int | None,
+    max_size: int | None,
     artifact_id: bytes | None,
     force: bool,
 ) -> None:
@@ -58,9 +61,9 @@ def command(
     Replacing writes a new artifact, which appears when it is complete; the source is never changed.
     """
     if extract is not None and replaced:
-        raise click.UsageError("--extract and --replace exclude each other")
+        raise click.UsageError("--extract and --resource exclude each other")
     if replaced:
-        _replace(path, replaced, output, max_file_bytes, artifact_id, force=force)
+        _replace(path, replaced, output, max_size, artifact_id, force=force)
     elif extract is not None:
         _extract(path, extract, output, force=force)
     else:
@@ -113,13 +116,13 @@ def _replace(
     path: str,
     replaced: tuple[str, ...],
     output: str | None,
-    max_file_bytes: int | None,
+    max_size: int | None,
     artifact_id: bytes | None,
     *,
     force: bool,
 ) -> None:
     if output is None:
-        raise click.UsageError("--replace writes a new artifact: name it with -o")
+        raise click.UsageError("--resource writes a new artifact: name it with -o")
     found = {}
     for word in replaced:
         role, separator, source = word.partition("=")
@@ -135,7 +138,7 @@ def _replace(
             path,
             output,
             found,
-            max_file_bytes=max_file_bytes,
+            max_file_bytes=max_size,
             artifact_id=artifact_id,
             overwrite=force,
             progress=progress,

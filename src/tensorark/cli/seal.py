@@ -18,26 +18,26 @@ from tensorark.sealing import seal, seal_path
     "seal",
     examples=[
         ("tark seal model.safetensors", "Write model.safetensors.seal.json."),
-        ("tark seal model/ --algorithm xxh3 --algorithm sha256", "Both digests of every part."),
+        ("tark seal model/ --digest xxh3 --digest sha256", "Both digests of every part."),
     ],
     exits={0: "written", 2: "wrong usage, or the seal exists and --force is not given"},
 )
 @parameters.path
-@click.option("-o", "--target", type=click.Path(), metavar="PATH", help="Where to write it.")
+@parameters.output("Where to write it, instead of beside the model.")
 @click.option(
-    "--algorithm",
+    "--digest",
     "algorithms",
     type=click.Choice(ALGORITHMS),
     multiple=True,
     default=["xxh3"],
     help="Digest of every part (xxh3); may be repeated.",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace a seal that exists.")
+@parameters.force
 @parameters.threads
 def command(
     path: str,
     *,
-    target: str | None,
+    output: str | None,
     algorithms: tuple[Algorithm, ...],
     force: bool,
     threads: int | None,
@@ -53,7 +53,7 @@ def command(
         opened = file.path
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
         total += sum(file.source.size(label) for label in file.labels)
-    goal = target if target is not None else str(seal_path(opened))
+    goal = output if output is not None else str(seal_path(opened))
     with out.progress(total, "sealing") as progress:
         made = seal(
             path, goal, algorithms=algorithms, overwrite=force, threads=threads, progress=progress

@@ -31,11 +31,11 @@ _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its fir
 @parameters.path
 @click.argument("name", required=False)
 @click.option("--decode", is_flag=True, help="Read the first values of the tensor, and mask bits.")
-@click.option("--count", type=click.IntRange(1, 1000), default=8, help="How many (default 8).")
+@click.option("--limit", type=click.IntRange(1, 1000), metavar="N", default=8, help="How many (8).")
 @lenience.lenient
 @lenience.structural
 def command(
-    path: str, name: str | None, *, decode: bool, count: int, lenient: bool, structural: bool
+    path: str, name: str | None, *, decode: bool, limit: int, lenient: bool, structural: bool
 ) -> None:
     """Describe a file, or one tensor in full.
 
@@ -55,9 +55,9 @@ def command(
         value = {"path": file.path, "tensor": full(view.tensor)}
         lines = list(tensor_lines(value["tensor"]))
         if decode:
-            value["values"] = [_plain(each) for each in _first(view, count)]
+            value["values"] = [_plain(each) for each in _first(view, limit)]
             lines.append(("values", " ".join(map(str, value["values"])) or "none"))
-            bits = _mask_bits(view, count)
+            bits = _mask_bits(view, limit)
             if bits:
                 value["mask_bits"] = bits
                 lines.append(("mask bits", " ".join(bits)))

@@ -40,8 +40,8 @@ MEANINGS: Final = {
 @parameters.path
 @click.option("--key", type=click.Path(), required=True, metavar="KEY", help="The private key.")
 @click.option("--over", type=click.Choice(KINDS), help="What is signed (default: see below).")
-@click.option("-o", "--target", type=click.Path(), metavar="PATH", help="Where to write it.")
-@click.option("-f", "--force", is_flag=True, help="Replace a signature that exists.")
+@parameters.output("Where to write it, instead of beside the model.")
+@parameters.force
 @click.option(
     "--trust-digests", is_flag=True, help="Take the sha256 digests that a .zt gives as they are."
 )
@@ -58,7 +58,7 @@ def command(
     *,
     key: str,
     over: Kind | None,
-    target: str | None,
+    output: str | None,
     force: bool,
     trust_digests: bool,
     digests: str | None,
@@ -77,12 +77,12 @@ def command(
         if over or trust_digests or digests:
             detail = "an OpenSSF bundle is over files, each hashed whole: --openssf stands alone"
             raise click.UsageError(detail)
-        _bundle(out, path, key, target, secret, force=force)
+        _bundle(out, path, key, output, secret, force=force)
         return
     with api.open(path) as file:
         opened = file.path
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-    goal = target if target is not None else str(signature_path(opened))
+    goal = output if output is not None else str(signature_path(opened))
     with out.progress(total, "signing") as progress:
         made = sign(
             path,

@@ -30,9 +30,11 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 )
 @parameters.path
 @click.argument("name", required=False)
-@click.option("--groups", type=click.IntRange(1, 1000), default=16, help="Groups shown (16).")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), metavar="N", default=16, help="Groups shown (16)."
+)
 @lenience.lenient
-def command(path: str, name: str | None, *, groups: int, lenient: bool) -> int:
+def command(path: str, name: str | None, *, limit: int, lenient: bool) -> int:
     """Count zeros and mask bits; reads every weight.
 
     `stray` weights are not zero though their mask bit is clear, `idle` ones are zero though their
@@ -44,7 +46,7 @@ def command(path: str, name: str | None, *, groups: int, lenient: bool) -> int:
         total = sum(file[each].nbytes for each in names)
         with out.progress(total, "counting") as progress:
             found = list(counts(file, names, progress=progress))
-        shown = list(first_groups(file[name], groups)) if name is not None else []
+        shown = list(first_groups(file[name], limit)) if name is not None else []
     if out.json:
         value = {"path": path, "tensors": [_as_json(each) for each in found]}
         out.document("sparsity", value | {"groups": [list(each) for each in shown]})

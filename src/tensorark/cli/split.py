@@ -30,7 +30,7 @@ from tensorark.splitting import SplitPlan, split
 )
 @click.argument("source", type=click.Path())
 @parameters.target("root")
-@click.option("--max-size", type=size, metavar="SIZE", help="Most bytes of a shard: 5GB, 512MiB.")
+@parameters.max_size("Most bytes of a shard: 5GB, 512MiB.")
 @click.option("--by", type=click.Choice(["layer"]), help="Begin a new shard for every layer.")
 @click.option(
     "--digest",
@@ -43,7 +43,7 @@ from tensorark.splitting import SplitPlan, split
 @click.option(
     "--align", type=size, metavar="SIZE", default="64KiB", help="Placement of blobs (64KiB)."
 )
-@click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
+@parameters.force
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
 def command(
     source: str,

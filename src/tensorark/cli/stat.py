@@ -12,11 +12,12 @@ from tensorark.cli.complaint import say
 from tensorark.cli.progress import Progress
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
-from tensorark.inspect.names import choose, natural
+from tensorark.errors import LimitExceeded, Unsupported, escaped
+from tensorark.inspect.names import natural
 from tensorark.inspect.plain import plain
 from tensorark.inspect.report import brief
 from tensorark.inspect.text import shape_text
+from tensorark.matching import choose
 
 
 @verb(
@@ -48,8 +49,6 @@ def command(
     out = terminal()
     with lenience.opened(path, out, lenient=lenient) as file:
         names = sorted(choose(file, include, exclude), key=natural)
-        if not names and (include or exclude):
-            raise NotFound("no tensor is chosen", code="no-tensor", path=file.path)
         total = sum(file.catalog.tensors[name].nbytes for name in names)
         with out.progress(total, "reading") as progress:
             rows = _measured(file, names, threads, progress)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from tensorark.cli.parameters import size
+from tensorark.cli import parameters
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, escaped
@@ -31,8 +31,8 @@ _WAYS: Final = ("checkpoint", "parameters", "objects")
         4: "a format is not decoded, or the architecture is not one of a checkpoint",
     },
 )
-@click.argument("path", type=click.Path())
-@click.option("-o", "--output", required=True, type=click.Path(), help="Folder or file to write.")
+@parameters.path
+@parameters.target()
 @click.option(
     "--as",
     "way",
@@ -40,12 +40,10 @@ _WAYS: Final = ("checkpoint", "parameters", "objects")
     default=_WAYS[0],
     help="A checkpoint in a folder (default), one file of parameters, or one of objects.",
 )
-@click.option("--bf16", "rounded", is_flag=True, help="Round decoded weights to bf16: lossy.")
-@click.option(
-    "--max-shard-size", type=size, metavar="SIZE", help="Split into shards of at most this: 5GB."
-)
-@click.option("-f", "--force", is_flag=True, help="Replace what exists.")
-def command(path: str, *, output: str, way: str, force: bool, **wanted: Any) -> None:
+@click.option("--cast", type=click.Choice(["bf16"]), help="Round decoded weights: lossy.")
+@parameters.max_size()
+@parameters.force
+def command(path: str, target: str, *, way: str, force: bool, **wanted: Any) -> None:
     """Write the weights of a .ninfer as safetensors.
 
     Decoding is exact: bf16, fp32 and int32 stay as they are, every other format is defined as f32
@@ -56,17 +54,17 @@ def command(path: str, *, output: str, way: str, force: bool, **wanted: Any) -> 
     out = terminal()
     options: dict[str, Any] = {"overwrite": force}
     if way == "objects":
-        if wanted["rounded"] or wanted["max_shard_size"] is not None:
+        if wanted["cast"] or wanted["max_size"] is not None:
             detail = "objects are written as they are, into one file"
-            raise InvalidInput(detail, code="option", found="--bf16 or --max-shard-size")
+            raise InvalidInput(detail, code="option", found="--cast or --max-size")
         write: Any = objects.export_objects
     else:
-        options |= {"rounded": wanted["rounded"], "max_shard_size": wanted["max_shard_size"]}
+        options |= {"rounded": wanted["cast"] is not None, "max_shard_size": wanted["max_size"]}
         write = (
             huggingface.export_checkpoint if way == "checkpoint" else huggingface.export_parameters
         )
     with out.progress(0, "unpacking") as progress:
-        files = write(path, output, progress=progress, **options)
+        files = write(path, target, progress=progress, **options)
     if out.json:
         out.document("unpack", {"source": path, "as": way, "files": files})
         return

@@ -24,7 +24,7 @@ from tensorark.inspect.text import counted, finding_text
     ],
     exits={0: "valid", 3: "a rule is broken, or it is no tensor file"},
 )
-@parameters.path
+@parameters.paths
 @click.option(
     "--canonical", is_flag=True, help="Demand canonical form too; reads padding (.zt only)."
 )
@@ -33,7 +33,7 @@ from tensorark.inspect.text import counted, finding_text
     is_flag=True,
     help="Demand what the architecture calls for too (.ninfer only).",
 )
-def command(path: str, *, canonical: bool, architecture: bool) -> int:
+def command(paths: tuple[str, ...], *, canonical: bool, architecture: bool) -> int:
     """Judge files by every rule of their format.
 
     Reads no payload: digests and values are what `tark verify` checks. All faults of the first
@@ -47,7 +47,7 @@ def command(path: str, *, canonical: bool, architecture: bool) -> int:
 
     worst = 0
     seen = []
-    for each in each_model(path, judge, lambda value: 0 if value["valid"] else 3):
+    for each in each_model(paths, judge, lambda value: 0 if value["valid"] else 3):
         worst = max(worst, each.exit_code)
         seen.append(each.as_json())
         if out.json or isinstance(each, Failure):

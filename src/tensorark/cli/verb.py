@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from tensorark.cli.complaint import say
 from tensorark.cli.options import EVERYWHERE, settings
 
 EXITS: Final[Mapping[int, str]] = MappingProxyType(
@@ -28,6 +29,28 @@ EXITS: Final[Mapping[int, str]] = MappingProxyType(
 """What exit codes mean to most verbs."""
 
 
+RENAMED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "--algorithm": ("--digest",),
+        "--bf16": ("--cast", "bf16"),
+        "--count": ("--limit",),
+        "--drop": ("--exclude",),
+        "--emit": ("--output",),
+        "--groups": ("--limit",),
+        "--masks": ("--masking",),
+        "--max-file-bytes": ("--max-size",),
+        "--max-shard-size": ("--max-size",),
+        "--only": ("--include",),
+        "--public": ("--key",),
+        "--remove": ("--exclude",),
+        "--replace": ("--resource",),
+        "--target": ("--output",),
+    }
+)
+"""Words of before each option had one spelling in all verbs: understood, and answered with the new
+one, by verbs that have the new option and not the old."""
+
+
 class Verb(click.Command):
     """A command whose help ends with examples and exit codes."""
 
@@ -37,6 +60,23 @@ class Verb(click.Command):
         super().__init__(**facts)
         self.examples = tuple(examples)
         self.exits = dict(sorted({**EXITS, **exits}.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words of a verb, old spellings of its options too."""
+        known = {name for each in self.params for name in each.opts}
+        words: list[str] = []
+        for at, word in enumerate(args):
+            if word == "--":
+                words += args[at:]
+                break
+            old, equals, value = word.partition("=")
+            new = RENAMED.get(old, ())
+            if new and old not in known and new[0] in known:
+                say(f"note: {old} is called {' '.join(new)}")
+                words += [new[0] + equals + value, *new[1:]]
+            else:
+                words.append(word)
+        return super().parse_args(ctx, words)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of this verb, then those of every verb."""
@@ -80,8 +120,6 @@ class _Notes(logging.Handler):
     """Writes what the library logs to standard error, as one escaped line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from tensorark.cli.complaint import say
-
         say(f"{record.levelname.lower()}: {record.getMessage()}")
 
 

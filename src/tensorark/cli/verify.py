@@ -30,7 +30,7 @@ from tensorark.verification import verify
         4: "nothing carries a digest, or one is of an unknown kind: nothing is proven",
     },
 )
-@parameters.path
+@parameters.paths
 @click.option("--complete", is_flag=True, help="Demand that every part carries a digest.")
 @click.option("--deep", is_flag=True, help="Read shards whole, against their whole-file digests.")
 @click.option(
@@ -39,7 +39,7 @@ from tensorark.verification import verify
 @parameters.threads
 @lenience.lenient
 def command(
-    path: str,
+    paths: tuple[str, ...],
     *,
     complete: bool,
     deep: bool,
@@ -55,7 +55,9 @@ def command(
     """
     out = terminal()
     if seal is not None:
-        return _compare(out, path, seal, deep=deep, threads=threads)
+        if len(paths) > 1:
+            raise click.UsageError("--seal is about one model")
+        return _compare(out, paths[0], seal, deep=deep, threads=threads)
 
     def judge(file: File) -> dict[str, Any]:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
@@ -64,7 +66,7 @@ def command(
         return checked(file, found, complete=complete)
 
     seen = []
-    for each in each_file(path, judge, exit_code, lenient=lenient):
+    for each in each_file(paths, judge, exit_code, lenient=lenient):
         seen.append(each)
         if not out.json and not isinstance(each, Failure):
             _show(out, each)

@@ -22,8 +22,8 @@ from tensorark.signing import read_sums, verify_signature
 @verb(
     "verify-sig",
     examples=[
-        ("tark verify-sig model.zt --public signer.pem.pub", "Against model.zt.sig.json."),
-        ("tark verify-sig model/ --public ec.pem.pub --openssf", "Against an OpenSSF bundle."),
+        ("tark verify-sig model.zt --key signer.pem.pub", "Against model.zt.sig.json."),
+        ("tark verify-sig model/ --key ec.pem.pub --openssf", "Against an OpenSSF bundle."),
     ],
     exits={
         0: "authentic",
@@ -32,7 +32,6 @@ from tensorark.signing import read_sums, verify_signature
 )
 @parameters.path
 @click.option(
-    "--public",
     "--key",
     "public",
     type=click.Path(),

@@ -52,6 +52,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "invalid-input": "The caller asked for something that cannot be done.",
         "limit": "A cap of this library was reached, not one of the format.",
         "malformed": "The file breaks its format.",
+        "no-match": "A pattern of names matches nothing: a slip, more often than not.",
         "not-found": "There is no tensor, part or resource of that name.",
         "read-failed": "The system refused to open or read the file.",
         "unsupported": "The file is understood, but something that it needs is not supported.",

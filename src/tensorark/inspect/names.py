@@ -1,4 +1,4 @@
-"""Names of tensors: their order for people, choosing some by glob, and the tree that dots make.
+"""Names of tensors: their order for people, and the tree that dots make.
 
 Pure. Names are hostile: depth and work are bounded, nothing is escaped here because nothing is
 printed here.
@@ -7,9 +7,8 @@ printed here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import translate
 from typing import Any, Final
 
 _NUMBER: Final = re.compile(r"([0-9]{1,18})")
@@ -22,21 +21,6 @@ def natural(name: str) -> tuple[str | int, ...]:
     pieces: list[str | int] = list(_NUMBER.split(name))
     pieces[1::2] = map(int, pieces[1::2])
     return tuple(pieces)
-
-
-def choose(names: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """Return the names that a glob of `include` matches (all when empty) and none of `exclude`.
-
-    ``*`` matches dots and slashes too.
-    """
-    wanted, unwanted = _matcher(include), _matcher(exclude)
-    return [
-        name for name in names if (not include or wanted(name)) and not (exclude and unwanted(name))
-    ]
-
-
-def _matcher(globs: Sequence[str]) -> Callable[[str], object]:
-    return re.compile("|".join(translate(glob) for glob in globs) or r"(?!)").match
 
 
 @dataclass(slots=True)

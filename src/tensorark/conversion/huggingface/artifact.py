@@ -18,7 +18,7 @@ from tensorark.conversion.huggingface.checkpoint import Checkpoint, opened
 from tensorark.conversion.huggingface.config import component_configs
 from tensorark.conversion.huggingface.plan import Draft, Parent, auxiliary_shape, draft_of
 from tensorark.conversion.huggingface.presets import PRESETS
-from tensorark.conversion.huggingface.recipe import BASE, Recipe, read_recipe
+from tensorark.conversion.huggingface.recipe import BASE, Recipe, read_recipe, require_matches
 from tensorark.conversion.huggingface.resources import find_resources
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.formats.ninfer import architecture
@@ -119,7 +119,7 @@ def planned_artifact(
     Raises:
         Unsupported: when a checkpoint is of another architecture, or quantised in unknown ways.
         InvalidInput: when config, recipe or resources do not fit.
-        NotFound: when a tensor is missing.
+        NotFound: when a tensor is missing, or a pattern of the recipe matches nothing.
         ReadFailed: when a file is missing.
     """
     base = checkpoints[BASE]
@@ -129,6 +129,8 @@ def planned_artifact(
     _require_family(recipe, configs["text"])
     proposal = _proposal(recipe, configs["text"]["vocab_size"])
     called = architecture.parameters(configs, proposal, root=base.text_root)
+    own = [each for each in recipe.assignments if each not in _PRESET]
+    require_matches(own, list(called))
     draft = draft_of(called, recipe, checkpoints)
     found = find_resources(base.folder, configs, resources or {})
     named = {
@@ -157,6 +159,10 @@ def planned_artifact(
         directory=members,
         inputs=tuple(path for each in checkpoints.values() for path in each.file.paths()),
     )
+
+
+_PRESET: Final = frozenset(each for preset in PRESETS.values() for each in preset.assignments)
+"""What presets say, which may be of components that an artifact does not have."""
 
 
 def _require_drafts(checkpoints: Mapping[str, Checkpoint], components: Sequence[str]) -> None:
@@ -341,7 +347,7 @@ def convert_checkpoint(
     Raises:
         Unsupported: when a checkpoint is of another architecture, or quantised in unknown ways.
         InvalidInput: when config, recipe, resources or values do not fit, or the target exists.
-        NotFound: when a tensor is missing.
+        NotFound: when a tensor is missing, or a pattern of the recipe matches nothing.
         ReadFailed: when something cannot be read or written.
     """
     chosen = recipe_of(recipe)

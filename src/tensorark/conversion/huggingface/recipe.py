@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from tensorark import matching
 from tensorark.errors import InvalidInput, ReadFailed, quoted
-from tensorark.formats.ninfer.architecture import Parameter
+from tensorark.formats.ninfer.architecture import SPECULATIVE, Parameter
 from tensorark.formats.ninfer.directory import POLICIES, Policy
+from tensorark.matching import matcher
 from tensorark.vocab.ninfer import LAYOUT_OF
 
 IMPORT: Final = "import_encoded"
 """The method that takes codes and scales as the checkpoint has them."""
+
+COMPONENTS: Final = frozenset({"text", "vision", *SPECULATIVE})
+"""What an artifact may consist of, by the first step of the names of its parameters."""
 
 BASE: Final = "base"
 """The source that parameters come from unless a recipe names another."""
@@ -52,7 +56,35 @@ class Assignment:
             return False
         if self.layers is not None and layer_of(parameter.name) not in self.layers:
             return False
-        return any(fnmatchcase(parameter.name, each) for each in self.parameters)
+        return matcher(self.parameters)(parameter.name)
+
+
+def require_matches(assignments: Iterable[Assignment], names: Sequence[str]) -> None:
+    """Require every pattern of `assignments` to match a parameter, in each layer that they name.
+
+    Patterns of components that the artifact does not have are passed over.
+
+    Raises:
+        NotFound: for the first that matches none.
+        InvalidInput: for a layer that is not there.
+    """
+    components = {name.partition("/")[0] for name in names}
+    for each in assignments:
+        globs = [
+            glob
+            for glob in each.parameters
+            if (head := glob.partition("/")[0]) in components or head not in COMPONENTS
+        ]
+        matching.require_matches(globs, names, "parameter of the artifact")
+        held = {layer_of(name) for name in filter(matcher(globs), names)}
+        for layer in each.layers or () if globs else ():
+            if layer not in held:
+                raise InvalidInput(
+                    "a recipe names a layer that is not there",
+                    code="recipe",
+                    expected=f"a layer of {' '.join(globs)}",
+                    found=layer,
+                )
 
 
 def layer_of(name: str) -> int | None:
