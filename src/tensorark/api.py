@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -273,25 +273,22 @@ class File(Mapping[str, TensorView]):
         return target
 
     def chunks(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
-        """Yield the decoded bytes of a part in pieces of at most `CHUNK` bytes.
+        """Yield the decoded bytes of a part in pieces of at most `CHUNK` bytes, to be passed on.
 
         A sha256 digest or a CRC is compared at the end, so that a damaged file is not passed on;
-        writers compute the digest of xxh3 anyway.
+        writers compute the digest of xxh3 anyway. A part without a digest is what its shard is: the
+        shard is hashed first, once, and compared with what the opened file says of it (§7.1).
 
         Raises:
-            ReadFailed: when the bytes cannot be had.
+            ReadFailed: when the bytes cannot be had, or a shard is another file.
             Rejected: when they break a rule of their encoding, or do not match their digest.
             Unsupported: when the part is stored under an unknown encoding.
         """
         if part.digest is None or not part.digest.startswith("sha256:"):
-            yield from (
-                self._undigested(part, where)
-                if self.format.crc is None
-                else self._summed(part, where)
-            )
+            yield from self.pieces(part, where)
             return
         state = hashlib.sha256()
-        for piece in self._undigested(part, where):
+        for piece in self.pieces(part, where):
             state.update(piece)
             yield piece
         computed = "sha256:" + state.hexdigest()
@@ -305,6 +302,33 @@ class File(Mapping[str, TensorView]):
                 expected=part.digest,
                 found=computed,
             )
+
+    def pieces(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
+        """Yield the bytes of a part as `chunks` does, for who compares its digest or keeps it."""
+        if part.digest is None:
+            self.prove(span.file for span in part.blob.spans if span.length)
+        if self.format.crc is None:
+            yield from self._undigested(part, where)
+        else:
+            yield from self._summed(part, where)
+
+    def prove(self, labels: Iterable[str | None]) -> None:
+        """Require the shards of these labels to be those that the opened file means (§7.1).
+
+        Raises:
+            ReadFailed: when one is another file, or cannot be read.
+            Unsupported: when the digest of one is of an algorithm that is not known.
+        """
+        for label in {*labels} - {None}:
+            self._source.prove(str(label))
+
+    def unproven(self) -> set[str]:
+        """Return the shards that hold parts without digests: what these are hangs on the shard."""
+        if not self.catalog.files:
+            return set()
+        parts = (part for each in self.catalog.tensors.values() for part in each.parts.values())
+        spans = (span for part in parts if part.digest is None for span in part.blob.spans)
+        return {span.file for span in spans if span.length and span.file is not None}
 
     def _summed(self, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
         """Yield the bytes of a part, and compare the CRC that its format keeps, if it does."""

@@ -6,7 +6,7 @@ opened. Must never look at a shard's own manifest: to the file that names it, it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -38,15 +38,21 @@ class ShardCheck:
     refused: tuple[Unsupported, ...] = ()
 
 
-def check_shards(file: File, *, threads: int, progress: Progress) -> ShardCheck:
-    """Compare every shard of `file` with the size and the whole-file digest given for it.
+def check_shards(
+    file: File, *, threads: int, progress: Progress, labels: Container[str] | None = None
+) -> ShardCheck:
+    """Compare shards of `file`, all by default, with the size and the whole-file digest given.
 
     One shard for each of `threads` at a time, in pieces.
 
     Raises:
         ReadFailed: when a shard is missing, or cannot be read.
     """
-    declared = declared_shards(file)
+    declared = {
+        label: each
+        for label, each in declared_shards(file).items()
+        if labels is None or label in labels
+    }
 
     def check(label: str) -> ShardCheck:
         return _check(file, label, declared[label], progress)

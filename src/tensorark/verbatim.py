@@ -35,7 +35,7 @@ def stored(file: File, part: Part, where: tuple[str | int, ...]) -> Iterator[mem
         Unsupported: when they mean something in the format of the file only.
     """
     _require_meaning(part, where)
-    for data in file.chunks(replace(part, blob=Raw(part.blob.spans), digest=None), where):
+    for data in file.pieces(replace(part, blob=Raw(part.blob.spans)), where):
         for start in range(0, len(data), CHUNK):
             yield data[start : start + CHUNK]
 

@@ -23,7 +23,7 @@ from tensorark.formats.zt.digest import content_digest as digest_of
 from tensorark.hub import model_of
 from tensorark.model import Encoded, Part, Tensor
 from tensorark.rules import Finding, Reading
-from tensorark.shards import ShardCheck, check_shards
+from tensorark.shards import check_shards
 from tensorark.steps import drive
 from tensorark.vocab import TYPES
 from tensorark.vocab.layouts.ninfer import is_ninfer
@@ -101,9 +101,9 @@ def verify(
     """Read every payload byte of `file` and judge it: digests, types, layouts.
 
     Uses `threads` (all cores by default); memory stays near the largest part for each thread, or
-    near nothing where the file is mapped. `deep` reads the shards of a `.zt` whole as well and
-    compares them with the digests that the file gives for them (§7.3); when one is another file, it
-    stops there.
+    near nothing where the file is mapped. Shards of a `.zt` whose parts carry no digests are read
+    whole as well and compared with the digests that the file gives for them (§7.3), with `deep` all
+    of them; when one is another file, it stops there.
 
     Raises:
         ReadFailed: when payload cannot be read.
@@ -112,7 +112,10 @@ def verify(
     workers, report = threads or os.cpu_count() or 1, progress or (lambda _done: None)
     if workers < 1:
         raise InvalidInput("at least one thread must read", code="threads", found=threads)
-    shards = check_shards(file, threads=workers, progress=report) if deep else ShardCheck()
+    labels = None if deep else file.unproven()
+    if labels:
+        labels -= file.missing().keys()
+    shards = check_shards(file, threads=workers, progress=report, labels=labels)
     # Parts in a shard that is another file would only repeat that it is.
     outcomes = [] if shards.findings else [*_outcomes(file, workers, report), _artifact(file)]
     return Verification(

@@ -29,6 +29,7 @@ class Recast(File):
     __slots__ = ("_made",)
 
     def __init__(self, file: File, catalog: Catalog, made: Mapping[str, Pieces]) -> None:
+        file.prove(file.unproven())  # whatever is computed from them is written under new digests
         for slot in File.__slots__:
             setattr(self, slot, getattr(file, slot))
         self.catalog = catalog
@@ -39,11 +40,11 @@ class Recast(File):
             return self._made.get(part.blob.encoding.removeprefix(_PREFIX))
         return None
 
-    def chunks(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
+    def pieces(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
         """Yield the bytes of a part in pieces of at most `CHUNK` bytes."""
         pieces = self._pieces(part)
         if pieces is None:
-            yield from super().chunks(part, where)
+            yield from super().pieces(part, where)
             return
         for piece in pieces():
             for start in range(0, len(piece), CHUNK):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.mount import filesystem, is_remote
 from tensorark.io.opened import Opened
+from tensorark.io.shards import Shards
 from tensorark.io.source import Held, missing_shard, octets, within
 from tensorark.model import Span
 
@@ -37,7 +39,7 @@ class LocalSource:
     Pickles as its arguments and reopens by path. Views stay readable after `close`.
     """
 
-    __slots__ = ("_absolute", "_files", "_io", "_resolve", "path")
+    __slots__ = ("_absolute", "_files", "_io", "_proven", "_proving", "_resolve", "path")
 
     def __init__(
         self,
@@ -53,6 +55,8 @@ class LocalSource:
         self._io: Access = io
         self._resolve = resolve
         self._absolute = self.path.absolute()  # still right when the process changes its folder
+        self._proven: set[Opened] = set()
+        self._proving = threading.Lock()  # held by who passes bytes on, never by a plain read
         # Only ever grows, and only by `setdefault`: no lock that a fork could leave behind.
         self._files: dict[str | None, Opened | Held] | None = {None: self._open(self.path)}
 
@@ -91,6 +95,7 @@ class LocalSource:
         again = object.__new__(LocalSource)
         again.path, again._absolute = self.path, self._absolute
         again._io, again._resolve, again._files = self._io, resolve, files
+        again._proven, again._proving = self._proven, self._proving
         return again
 
     def path_of(self, file: str | None = None) -> Path:
@@ -171,6 +176,22 @@ class LocalSource:
         opened = self._file(span.file)
         opened.recheck()
         return opened.lend(span)
+
+    def prove(self, label: str) -> None:
+        """Require the file labelled `label` to be the one that is meant, by all of its bytes.
+
+        Does so once, and only where the opened file gives a digest of it.
+
+        Raises:
+            ReadFailed: when it is another file (code ``wrong-shard``), or cannot be read.
+            Unsupported: when the digest is of an algorithm that is not known.
+        """
+        opened = self._file(label)
+        if isinstance(self._resolve, Shards) and isinstance(opened, Opened):
+            with self._proving:  # every thread that reads this shard waits for one to hash it
+                if opened not in self._proven:
+                    self._resolve.prove(label, opened)
+                    self._proven.add(opened)
 
     def prefetch(self, spans: Sequence[Span]) -> None:
         """Ask the system to bring `spans` into its cache meanwhile; a hint without an answer."""

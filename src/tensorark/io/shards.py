@@ -18,7 +18,7 @@ from typing import Final
 
 import xxhash
 
-from tensorark.errors import Error, ReadFailed, quoted
+from tensorark.errors import Error, ReadFailed, Unsupported, quoted
 from tensorark.io.opened import Opened
 from tensorark.io.sibling import sibling
 from tensorark.model import Shard, Span
@@ -97,6 +97,26 @@ class Shards:
                 hint="put the shard into the folder of the file that names it, under any name",
             )
         return found
+
+    def prove(self, label: str, opened: Opened) -> None:
+        """Require an opened file to be the shard `label` by its digest, which is read whole.
+
+        Raises:
+            ReadFailed: when it is another file (code ``wrong-shard``), or cannot be read.
+            Unsupported: when the digest is of an algorithm that is not known.
+        """
+        algorithm, _, digits = self.expected[label].digest.partition(":")
+        if algorithm not in HASHES:
+            raise Unsupported(
+                "the digest of the shard is of an unknown algorithm, and parts in it carry none",
+                code="unknown-algorithm",
+                section="7.1",
+                where=("shards", label, "digest"),
+                expected="one of " + " ".join(HASHES),
+                found=algorithm,
+            )
+        if digest_of(opened, algorithm) != digits:
+            raise self._wrong(label, Path(opened.path), "its bytes are others")
 
     def positional(self, label: str) -> Path:
         """Return where the shard `label` lies by the convention of names, whether or not it does.
@@ -205,7 +225,11 @@ def digest_of_file(path: str | os.PathLike[str], algorithm: str) -> str:
     Raises:
         ReadFailed: when it cannot be read, or is changed meanwhile.
     """
-    opened = Opened(path, mapped=False)
+    return digest_of(Opened(path, mapped=False), algorithm)
+
+
+def digest_of(opened: Opened, algorithm: str) -> str:
+    """Return the digest of an opened file (see `digest_of_file`)."""
     state = HASHES[algorithm]()
     buffer = memoryview(bytearray(min(_BLOCK, opened.size)))
     for start in range(0, opened.size, _BLOCK):
