@@ -21,6 +21,7 @@ from tensorark.errors import (
     ReadFailed,
     Rejected,
     Unsupported,
+    quoted,
 )
 from tensorark.folder import entry_of, members_of
 from tensorark.formats.format import Format
@@ -31,7 +32,7 @@ from tensorark.io.memory import allocate, installed
 from tensorark.io.shards import Shards
 from tensorark.io.sibling import descendant, sibling
 from tensorark.limits import DEFAULT, Limits
-from tensorark.model import Catalog, Encoded, Part, Span, Tensor, cut
+from tensorark.model import Catalog, Encoded, Part, Span, Tensor, Undescribed, cut
 from tensorark.rules import Finding, Reading
 from tensorark.steps import drive
 from tensorark.view import Ranges, TensorView
@@ -84,7 +85,8 @@ class File(Mapping[str, TensorView]):
         self._options = (io, structural, limits, store, lenient)
 
     def __repr__(self) -> str:
-        return f"<File {self.path!r} {self.format.name}, {len(self)} tensors>"
+        held = f"{len(self)} tensors" if self.describes_tensors else "a data shard"
+        return f"<File {quoted(self.path, 1000)} {self.format.name}, {held}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         io, structural, limits, store, lenient = self._options
@@ -207,22 +209,13 @@ class File(Mapping[str, TensorView]):
             return False
         return True
 
-    def require_model(self) -> None:
-        """Require the file to describe tensors, which a data shard (`.zt` §7.2) does not.
+    @property
+    def describes_tensors(self) -> bool:
+        """Whether the file describes tensors; a data shard (`.zt` §7.2) does not.
 
-        Raises:
-            Unsupported: for a data shard: what it holds is known to its root alone.
+        Everything that asks for the tensors of one raises `Unsupported` (code ``data-shard``).
         """
-        from tensorark.formats.zt.frame import RawFrame
-
-        if isinstance(self.catalog.native, RawFrame):
-            raise Unsupported(
-                "a data shard describes no tensors: its root does",
-                code="data-shard",
-                section="7.2",
-                path=self.path,
-                hint="open the file that names it as a shard",
-            )
+        return not isinstance(self.catalog.tensors, Undescribed)
 
     @property
     def is_mapped(self) -> bool:
@@ -555,6 +548,8 @@ def _open(path: PathLike, io: Access, reading: Reading, store: PathLike | None =
 
             format_ = TENSORBIT_FOLDER
         catalog = drive(format_.read(source.size, reading), source)
+        if isinstance(catalog.tensors, Undescribed):
+            catalog.tensors.path = opened
         source = _resolving(source, catalog, store)
     except BaseException as error:
         source.close()

@@ -171,7 +171,7 @@ _STRANGERS: Final = (
         "file.npy",
         "a numpy array file",
         _starts(b"\x93NUMPY"),
-        "one array has no name: `numpy.savez(target, name=array)` gives it one",
+        "one array has no name: load it with numpy, and save it under one with `numpy.savez`",
         tensors=True,
     ),
     _Stranger(

@@ -14,7 +14,6 @@ from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import not_itself
 from tensorark.errors import OVERWRITE, InvalidInput
-from tensorark.formats.zt.frame import RawFrame
 from tensorark.formats.zt.write import check_align
 from tensorark.hub import hub
 from tensorark.io.publish import publish
@@ -50,7 +49,8 @@ def merge(
     written.
 
     Raises:
-        InvalidInput: when `root` is a data shard, or `target` exists, is an input or no `.zt`.
+        InvalidInput: when `target` exists, is an input or no `.zt`.
+        Unsupported: when `root` is a data shard.
         Rejected: when payload does not match its digest.
         ReadFailed: when a shard is missing, or something cannot be read or written.
     """
@@ -61,7 +61,6 @@ def merge(
     if align is not None:
         check_align(align)
     with api.open(root) as file:
-        _check_entry(file)
         complete(file)
         not_itself(file, path)
         if path.exists() and not overwrite:
@@ -77,17 +76,6 @@ def merge(
             shards=tuple(shards),
             tensors=len(file),
             nbytes=sum(tensor.nbytes for tensor in file.catalog.tensors.values()),
-        )
-
-
-def _check_entry(file: File) -> None:
-    if isinstance(file.catalog.native, RawFrame):
-        raise InvalidInput(
-            "this is a shard: it does not know to which model it belongs",
-            code="data-shard",
-            section="7.2",
-            path=file.path,
-            hint="name the root file",
         )
 
 

@@ -6,8 +6,10 @@ Addresses, not meaning: nothing here reads, translates or interprets. What does 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from tensorark.errors import Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,42 @@ class Tensor:
     def nbytes(self) -> int:
         """Decoded size of all parts, in bytes."""
         return sum(part.nbytes for part in self.parts.values())
+
+
+class Undescribed(Mapping[str, Tensor]):
+    """The tensors of a file that holds bytes but describes none: asking for them is refused.
+
+    A data shard (`.zt` §7.2) is no empty model, so nothing can take it for one without noticing.
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str | None = None) -> None:
+        self.path = path
+
+    def _refusal(self) -> Unsupported:
+        return Unsupported(
+            "a data shard describes no tensors: its root does",
+            code="data-shard",
+            section="7.2",
+            path=self.path,
+            hint="open the file that names it as a shard",
+        )
+
+    def __getitem__(self, _name: str) -> Tensor:
+        raise self._refusal()
+
+    def __contains__(self, _name: object) -> bool:
+        raise self._refusal()
+
+    def __iter__(self) -> Iterator[str]:
+        raise self._refusal()
+
+    def __len__(self) -> int:
+        raise self._refusal()
+
+    def __bool__(self) -> bool:
+        raise self._refusal()
 
 
 @dataclass(frozen=True, slots=True)

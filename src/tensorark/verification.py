@@ -209,8 +209,9 @@ def _outcomes(file: File, threads: int, progress: Progress) -> Iterator[_Outcome
             progress(outcomes[-1].nbytes)
         return outcomes
 
+    batches = file.batches() if file.describes_tensors else []
     with ThreadPoolExecutor(threads) as pool:
-        for outcomes in pool.map(judge, file.batches()):
+        for outcomes in pool.map(judge, batches):
             yield from outcomes
 
 
@@ -358,7 +359,6 @@ def content_digest(
     Raises:
         Unsupported: when a part of a `.zt` carries no digest, or the file is a data shard.
     """
-    file.require_model()
     tensors = file.catalog.tensors
     if file.format.name == "zt":
         return digest_of(tensors.values(), algorithm)

@@ -70,7 +70,7 @@ def test_merge_takes_the_root_and_nothing_else(tark, zt, tmp_path):
     first, second = sorted(tmp_path.glob("s-*.zt"))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert tark("merge", first, second, tmp_path / "out.zt").code == 2  # a pattern of the shell
-    assert tark("merge", first, second, "--force").code == 2
+    assert tark("merge", first, second, "--force").code == 4
     assert tark("merge", tmp_path / "s.zt", second, "--force").code == 2
     assert tark("merge", tmp_path / "s.zt", zt).code == 2
     assert tark("merge", tmp_path / "s.zt", tmp_path / "o.zt", "--dry-run").code == 0

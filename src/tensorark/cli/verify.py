@@ -60,7 +60,8 @@ def command(
         return _compare(out, paths[0], seal, deep=deep, threads=threads)
 
     def judge(file: File) -> dict[str, Any]:
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+        tensors = file.catalog.tensors.values() if file.describes_tensors else ()
+        total = sum(tensor.nbytes for tensor in tensors)
         with out.progress(total, "verifying") as progress:
             found = verify(file, threads=threads, progress=progress, deep=deep)
         return checked(file, found, complete=complete)

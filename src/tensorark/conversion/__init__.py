@@ -131,7 +131,6 @@ def convert(
     )
     _check_options(kind, options)
     with api.open(source, lenient=lenient) as file:
-        file.require_model()
         not_itself(file, target)
         recast, done = _recast(file, quantised, quantised_config)
         recast, masks = _sparsified(recast, sparse)

@@ -11,7 +11,6 @@ from typing import Any
 
 from tensorark.api import File
 from tensorark.errors import LimitExceeded
-from tensorark.formats.zt.frame import RawFrame
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, nbytes_text
 from tensorark.model import Encoded
@@ -67,7 +66,7 @@ def _verdict(
     if refused or (complete and found.undigested):
         return "not proven"
     judged = found.judged > 0 and not found.refused
-    has_parts = found.parts > 0 or isinstance(file.catalog.native, RawFrame)  # a shard has blobs
+    has_parts = found.parts > 0 or not file.describes_tensors  # a shard has blobs
     if has_parts and not found.checked and not found.shards and not (found.parts and judged):
         return "nothing checked"
     return "verified in part" if found.undigested else "verified"
@@ -103,7 +102,7 @@ def _rungs(file: File, found: Verification) -> list[dict[str, str]]:
 def _manifest(file: File) -> str:
     if file.format.name != "zt":
         return "not climbed: this format has no hash"
-    if isinstance(file.catalog.native, RawFrame):
+    if not file.describes_tensors:
         return "not climbed: a data shard has no manifest"
     return "its hash matches"
 
@@ -112,7 +111,8 @@ def _transport(file: File, found: Verification) -> str:
     """Say how many encoded parts hold under the checksums of their encoding."""
     if file.format.crc is not None:
         return f"{found.protected:,} of {counted(found.parts, 'part')} match their CRC-32"
-    parts = (part for tensor in file.catalog.tensors.values() for part in tensor.parts.values())
+    tensors = file.catalog.tensors.values() if file.describes_tensors else ()
+    parts = (part for tensor in tensors for part in tensor.parts.values())
     encoded = sum(isinstance(part.blob, Encoded) for part in parts)
     if not encoded:
         return "not climbed: no part is encoded"

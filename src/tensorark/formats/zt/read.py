@@ -20,7 +20,7 @@ from tensorark.formats.zt.frame import (
 from tensorark.formats.zt.layouts import judge_layouts
 from tensorark.formats.zt.manifest import Manifest, Tensors, build_manifest, parse_manifest
 from tensorark.formats.zt.plain import recognise
-from tensorark.model import Catalog, Span
+from tensorark.model import Catalog, Span, Undescribed
 from tensorark.rules import Fault, Reading
 from tensorark.steps import Steps
 from tensorark.wire.cbor import CborFault, decode
@@ -46,7 +46,7 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     reading.require(MAGIC_RULES, frame)
     reading.require(FRAME_RULES, frame)
     if frame.is_data_shard:
-        return Catalog(NAME, {}, native=frame)
+        return Catalog(NAME, Undescribed(), native=frame)
     (text,) = yield (Span(frame.manifest_offset, frame.manifest_length),)
     manifest = judge_manifest(text, frame, reading)
     return Catalog(NAME, Tensors(manifest), manifest.attributes, manifest, tuple(manifest.shards))
