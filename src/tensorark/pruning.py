@@ -7,39 +7,38 @@ patterns of names; what is not pruned is kept bit for bit and listed with the re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import sqrt
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import not_itself, target_of
-from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.recast import Pieces, Recast, computed
+from tensorark.conversion.pruned import Pruned, Work
+from tensorark.conversion.recast import Pieces, Recast
 from tensorark.conversion.target import Options, Progress
-from tensorark.errors import InvalidInput
-from tensorark.matching import matcher, require_matches
-from tensorark.model import Catalog, Part, Tensor
-from tensorark.vocab.layouts.nm import ID, KEY, Pattern, mask_size, parse_pattern
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from tensorark.codecs.magnitude import Keys
-    from tensorark.codecs.masks import Octets
-    from tensorark.codecs.numbers import Array
+from tensorark.errors import InvalidInput, NotFound, quoted
+from tensorark.matching import matcher, near, require_matches
+from tensorark.model import Catalog, Tensor
+from tensorark.view import TensorView
+from tensorark.vocab.layouts.nm import ID, Pattern, parse_pattern
 
 __all__ = ["DENSE_NAMES", "Pruned", "Pruning", "choose", "prune"]
 
 DENSE_NAMES: Final = re.compile(
-    r"(^|[._])(\w*norm\w*|ln(_\w+)?|embed\w*|\w*embeddings?|wte|wpe|lm_head|head|output|classifier"
-    r"|rotary\w*|router|gate)\.(weight|bias)$|bias$|position_ids$"
+    r"(^|[._/])("
+    # vectors and matrices that are read under a name of their own
+    r"(\w*norm\w*|ln(_\w+)?|\w*embed\w*|\w*embd|wte|wpe|shared|rotary\w*"
+    r"|lm_head(\.\w+)?|\w*head|output|embed_out|score|classifier|predictions\.decoder"
+    r"|\w*router(\.\w+)?|gate|shared_expert_gate)\.(weight|bias)"
+    # and parameters without a module
+    r"|\w*pos(ition)?_emb\w*|\w*embed(ding)?s?|\w*(cls|class|mask|dist|register|query)_tokens?"
+    r"|A_log|\w*position_bias_table|\w*bias|position_ids)$"
 )
-"""Names that are not pruned unless a pattern asks for it: norms, embeddings, heads, routers."""
+"""Names that are pruned only when `include` names them: norms, embeddings, heads, routers."""
 
 Recipe = Literal["magnitude", "tensorbit"]
 """`magnitude` keeps the N largest of each group. `tensorbit` first sets the smaller half of the
@@ -47,80 +46,40 @@ whole tensor to zero, as the public pruning tool does, so more than (M - N) / M 
 
 _FLOATS: Final = frozenset({"f64", "f32", "f16", "bf16"})
 _KNOW_MASKS: Final = frozenset({"zt", "tbm", "tb", "tensorbit-directory"})
-_WEIGHTS: Final = 1 << 20
-"""Weights that are pruned at a time."""
-_NOTED: Final = 1 << 16
-"""Weights that the report looks at at a time: their wide values stay in the cache."""
-_CACHED: Final = 32 << 20
-"""Bytes of masks that are kept between the two parts of a tensor, instead of made twice."""
-
-
-@dataclass(slots=True)
-class Pruned:
-    """What was done to one tensor, complete once the target is written.
-
-    `zeros_before` and `zeros` count weights that are 0. `error` is the norm of what was removed
-    relative to that of the tensor (Frobenius), `largest` the largest magnitude removed.
-    """
-
-    name: str
-    pattern: str
-    elements: int
-    zeros_before: int = 0
-    zeros: int = 0
-    largest: float = 0.0
-    _removed: float = field(default=0.0, repr=False)
-    _total: float = field(default=0.0, repr=False)
-
-    @property
-    def error(self) -> float:
-        """Norm of what was removed, relative to that of the tensor; 0.0 for zeros."""
-        return sqrt(self._removed / self._total) if self._total else 0.0
-
-    @property
-    def sparsity(self) -> float:
-        """Share of weights that are 0."""
-        return self.zeros / self.elements if self.elements else 0.0
-
-    def note(self, before: Array, after: Array) -> None:
-        """Take account of some weights, before and after."""
-        import numpy as np
-
-        wide = np.float32 if before.dtype.itemsize <= 2 else np.float64
-        for start in range(0, before.size, _NOTED):
-            was = before[start : start + _NOTED].astype(wide)
-            # A weight stays as it is or becomes +0, whose bits are zeros.
-            words = after[start : start + _NOTED].view(f"u{after.dtype.itemsize}")
-            gone = np.where(words == 0, was, wide(0))
-            zeros = was.size - int(np.count_nonzero(was))
-            self.zeros_before += zeros
-            self.zeros += zeros + int(np.count_nonzero(gone))
-            self._total += _square(was)
-            self._removed += _square(gone)
-            self.largest = max(self.largest, float(np.abs(gone, out=gone).max(initial=0.0)))
-
-
-def _square(values: Array) -> float:
-    """Return the sum of squares, in doubles only where floats overflow: that is much slower."""
-    import numpy as np
-
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = float(np.dot(values, values))
-        if np.isfinite(total):
-            return total
-        wide = values.astype(np.float64)
-        return float(np.dot(wide, wide))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """What pruning did: the files written, the tensors pruned, those left dense and why."""
+    """What pruning did: the files written, the tensors pruned, those left dense and why.
+
+    After a dry run there are no files, and nothing was read of which zeros or errors would tell.
+    """
 
     source: str
     target_format: str
     files: tuple[str, ...]
     pruned: tuple[Pruned, ...]
     dense: Mapping[str, str]
+    dense_elements: int
+
+    @property
+    def total(self) -> Pruned:
+        """The account of all pruned tensors together."""
+        total = Pruned("", "", 0)
+        for each in self.pruned:
+            total.join(each)
+        return total
+
+
+class Given(NamedTuple):
+    """What a caller knows better than magnitudes: scores or masks of tensors, by their names."""
+
+    scores: Mapping[str, TensorView]
+    masks: Mapping[str, TensorView]
+
+    def has(self, name: str) -> bool:
+        """Tell whether something is given for tensor `name`."""
+        return name in self.scores or name in self.masks
 
 
 def prune(
@@ -132,23 +91,33 @@ def prune(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     recipe: Recipe = "magnitude",
+    scores: PathLike | None = None,
+    masks: PathLike | None = None,
+    axis: int = -1,
     format: str | None = None,  # noqa: A002 - the word users know
     overwrite: bool = False,
+    dry_run: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Pruning:
-    """Prune the model at `source` into `target`, N of each M weights along the last axis kept.
+    """Prune the model at `source` into `target`: N of each M weights along `axis` are kept.
 
     Matrices of floats are pruned to `pattern`, except norms, embeddings, heads and routers. Names
     are matched by shell patterns, exactly as spelt: `exclude` keeps tensors dense, `include` prunes
     tensors that would stay dense, `choices` gives pairs of a name pattern and an ``N:M`` or
-    ``dense``, of which the first that matches decides. Tensors that are asked for by
-    name are cut into flat groups where their rows hold no whole ones.
+    ``dense``, of which the first that matches decides. Tensors of `include` are cut into flat
+    groups where their rows hold no whole ones.
 
-    A `.zt` or Tensorbit target gets masks, any other the zeros alone.
+    `scores` and `masks` are models whose tensors have names and shapes of `source`: of each group
+    those weights stay that have the largest scores, or whose value in the mask is not zero. Tensors
+    for which neither is given stay dense then.
+
+    A `.zt` or Tensorbit target gets masks, any other, and any along another axis than the last,
+    the zeros alone. With `dry_run` nothing is read but names, and nothing is written.
 
     Raises:
-        InvalidInput: when a pattern is none, or source and target are one file.
-        NotFound: when a pattern matches no tensor.
+        InvalidInput: when a pattern is none, source and target are one file, or scores or masks
+            do not fit.
+        NotFound: when a pattern matches no tensor, or what is given is of no tensor of the model.
         Unsupported: when the target cannot hold something.
     """
     kind = target_of(target, format)
@@ -157,34 +126,83 @@ def prune(
     if recipe not in ("magnitude", "tensorbit"):
         expected = "magnitude or tensorbit"
         raise InvalidInput("no such recipe", code="recipe", expected=expected, found=recipe)
-    with api.open(source) as file:
+    if sum((scores is not None, masks is not None, recipe == "tensorbit")) > 1:
+        detail = "weights are chosen by scores, by masks or by a recipe"
+        raise InvalidInput(detail, code="option", expected="one of them")
+    with ExitStack() as opened:
+        file = opened.enter_context(api.open(source))
         not_itself(file, target)
+        given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
         home = brought_home(file.catalog)
-        pruned: list[Pruned] = []
+        works: list[Work] = []
         dense: dict[str, str] = {}
         made: dict[str, Pieces] = {}
         tensors: dict[str, Tensor] = {}
         for name, tensor in file.catalog.tensors.items():
             plain = replace(tensor, attributes=home.tensors.get(name))
-            found = choose(plain, default, choices=chosen, include=include, exclude=exclude)
+            found = choose(
+                plain,
+                default,
+                choices=chosen,
+                include=include,
+                exclude=exclude,
+                axis=axis,
+                given=given if scores is not None or masks is not None else None,
+            )
             if isinstance(found, str):
                 dense[name] = found
                 tensors[name] = plain
                 continue
-            work = _Work(file, plain, found, recipe, Pruned(name, str(found), plain.elements))
-            pruned.append(work.report)
+            work = _work(file, plain, found, axis, recipe, given)
+            works.append(work)
             tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
         catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
         options = Options(overwrite=overwrite, progress=progress)
-        files = kind.write(Recast(file, catalog, made), Path(target), options)
+        recast = Recast(file, catalog, made)
+        files = () if dry_run else tuple(kind.write(recast, Path(target), options))
         return Pruning(
             source=file.path,
             target_format=kind.name,
-            files=tuple(files),
-            pruned=tuple(pruned),
+            files=files,
+            pruned=tuple(work.report for work in works),
             dense=dense,
+            dense_elements=sum(file.catalog.tensors[name].elements for name in dense),
         )
+
+
+def _given(opened: ExitStack, path: PathLike | None, model: File) -> Mapping[str, TensorView]:
+    """Open scores or masks, each of a tensor of the model and of its shape."""
+    if path is None:
+        return {}
+    file = opened.enter_context(api.open(path))
+    for name, view in file.items():
+        if name not in model:
+            detail = "the model has no tensor of this name"
+            hint = near(name, model)
+            raise NotFound(detail, code="no-tensor", path=file.path, found=quoted(name), hint=hint)
+        if view.shape != model[name].shape:
+            raise InvalidInput(
+                f"{quoted(name)} has another shape than in the model",
+                code="shape",
+                path=file.path,
+                expected=model[name].shape,
+                found=view.shape,
+            )
+    return file
+
+
+def _work(
+    file: File, tensor: Tensor, pattern: Pattern, axis: int, recipe: Recipe, given: Given
+) -> Work:
+    work = Work(file, tensor, pattern, axis % len(tensor.shape))
+    if recipe == "tensorbit":
+        work.staged()
+    if tensor.name in given.scores:
+        work.scored(given.scores[tensor.name])
+    if tensor.name in given.masks:
+        work.masked_by(given.masks[tensor.name])
+    return work
 
 
 def choose(
@@ -194,26 +212,33 @@ def choose(
     choices: Sequence[tuple[str, Pattern | None]] = (),
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    axis: int = -1,
+    given: Given | None = None,
 ) -> Pattern | str:
     """Return the pattern to which `tensor` is pruned, or the reason why it stays dense."""
     name = tensor.name
     reason = _unfit(tensor)
     if reason is not None:
         return reason
-    chosen = next((found for glob, found in choices if matcher([glob])(name)), default)
-    wanted = matcher([*(glob for glob, _ in choices), *include])(name)
-    if chosen is None or matcher(exclude)(name):
+    pattern = next((found for glob, found in choices if matcher([glob])(name)), default)
+    if pattern is None or matcher(exclude)(name):
         return "excluded"
-    pattern = chosen
+    if given is not None and not given.has(name):
+        return "nothing is given for it"
+    wanted = given is not None or matcher(include)(name)
     if not wanted:
         if len(tensor.shape) != 2:
             return "no matrix"
         if DENSE_NAMES.search(name):
             return "norms, embeddings, heads and routers stay dense"
-    if wanted and not tensor.elements % pattern.m:
-        return pattern  # in flat groups, which may cross the ends of rows
-    if tensor.shape[-1] % pattern.m:
-        return f"rows of {tensor.shape[-1]} are no multiple of {pattern.m}"
+    rank = len(tensor.shape)
+    if not -rank <= axis < rank:
+        return f"no axis {axis}"
+    length = tensor.shape[axis]
+    is_last = axis % rank == rank - 1
+    if length % pattern.m and not (wanted and is_last and not tensor.elements % pattern.m):
+        what = "rows" if is_last else f"an axis {axis}"
+        return f"{what} of {length} are no multiple of {pattern.m}"
     return pattern
 
 
@@ -227,132 +252,3 @@ def _unfit(tensor: Tensor) -> str | None:
     if part.type is not None or part.dtype not in _FLOATS:
         return f"type {part.type or part.dtype}"
     return None if tensor.shape and tensor.elements else "no rows"
-
-
-class _Work:
-    """One tensor on its way: reads weights, chooses, gives masked weights and mask bytes."""
-
-    def __init__(
-        self, file: File, tensor: Tensor, pattern: Pattern, recipe: Recipe, report: Pruned
-    ) -> None:
-        from tensorark.codecs.numbers import numpy_dtype
-
-        self.report = report
-        self._tensor = tensor
-        self._pattern = pattern
-        self._is_staged = recipe == "tensorbit"
-        self._least: int | None = None
-        self._read = reader(file, tensor)
-        self._element = numpy_dtype(tensor.parts["data"].dtype)
-        self._cache: dict[int, Octets] = {}
-        self._noted = 0
-
-    def made(self, made: dict[str, Pieces], *, masked: bool) -> Tensor:
-        """Return the pruned tensor, its parts to be computed: with a mask, or dense."""
-        tensor, pattern = self._tensor, self._pattern
-        part = tensor.parts["data"]
-        facts = {KEY: {"n": pattern.n, "m": pattern.m}}
-        attributes = {**(tensor.attributes or {}), **facts}
-        key = f"{tensor.name} pruned"
-        made[key] = self._weights
-        weights = computed(key, part.nbytes, part.dtype)
-        if not masked:
-            return replace(tensor, parts={"data": weights}, attributes=attributes)
-        mask = f"{tensor.name} mask"
-        made[mask] = self._masks
-        size = mask_size(tensor.elements, pattern)
-        parts: dict[str, Part] = {"weights": weights, "mask": computed(mask, size, "u8")}
-        return replace(tensor, layout=ID, parts=parts, attributes=attributes)
-
-    def _cuts(self) -> Iterator[tuple[int, int]]:
-        step = max(1, _WEIGHTS // self._pattern.m) * self._pattern.m
-        for start in range(0, self._tensor.elements, step):
-            yield start, min(start + step, self._tensor.elements)
-
-    def _at(self, start: int, stop: int) -> Array:
-        import numpy as np
-
-        size = self._element.itemsize
-        return np.frombuffer(self._read("data", start * size, stop * size), self._element)
-
-    def _weights(self) -> Iterator[memoryview]:
-        from tensorark.codecs import nm
-        from tensorark.vocab.layouts.nm import Sparse
-
-        for start, stop in self._cuts():
-            before = self._at(start, stop)
-            octets_ = self._choice(start, before)
-            sparse = Sparse(
-                elements=stop - start,
-                pattern=self._pattern,
-                packing="groups",
-                dtype=self._tensor.parts["data"].dtype,
-            )
-            after = nm.apply(before, octets_, sparse, out=None)
-            if self._is_staged:
-                after = self._without_the_smaller(before, after)
-            if start >= self._noted:
-                self.report.note(before, after)
-                self._noted = stop
-            yield octets(after)
-
-    def _masks(self) -> Iterator[memoryview]:
-        for start, stop in self._cuts():
-            yield octets(self._choice(start, self._at(start, stop)))
-
-    def _choice(self, start: int, weights: Array) -> Octets:
-        """Return the mask bytes of some weights, from the cache the second time."""
-        from tensorark.codecs import magnitude, nm
-
-        held = self._cache.pop(start, None)
-        if held is not None:
-            return held
-        keep = magnitude.select(self._keys(weights), self._pattern)
-        found = nm.mask_of(keep, self._pattern)
-        if mask_size(self._tensor.elements, self._pattern) <= _CACHED:
-            self._cache[start] = found
-        return found
-
-    def _keys(self, weights: Array) -> Keys:
-        """Return the keys by which weights are ranked."""
-        from tensorark.codecs import magnitude
-
-        if not self._is_staged:
-            return magnitude.magnitudes(weights)
-        import numpy as np
-
-        keys = _squares(weights)
-        return np.where(keys >= self._threshold(), keys, np.uint32(0))
-
-    def _without_the_smaller(self, before: Array, after: Array) -> Array:
-        import numpy as np
-
-        plain = after.view(f"u{after.dtype.itemsize}")
-        stays = _squares(before) >= self._threshold()
-        found: Array = np.where(stays, plain, plain.dtype.type(0)).view(after.dtype)
-        return found
-
-    def _threshold(self) -> int:
-        """Return the key of the smallest weight that the first step of the public tool keeps."""
-        if self._least is None:
-            import numpy as np
-
-            from tensorark.codecs.magnitude import Threshold
-
-            count = self._tensor.elements
-            keep = max(1, int(np.float32(0.5) * np.float32(count)))
-            search = Threshold(count - keep)
-            for feed in (search.coarse, search.fine):
-                for start, stop in self._cuts():
-                    feed(_squares(self._at(start, stop)))
-            self._least = search.value
-        return self._least
-
-
-def _squares(weights: Array) -> npt.NDArray[np.uint32]:
-    """Return integers in the order of the squares of weights, computed in f32."""
-    import numpy as np
-
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        wide = weights.astype(np.float32)
-        return (wide * wide).view(np.uint32)

@@ -23,6 +23,8 @@ def command(shell: str) -> None:
 
     from tensorark.cli.group import TARK
 
+    if terminal().json:
+        raise click.UsageError("completion prints a script, not a document")
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"no completion for {shell}")

@@ -10,7 +10,9 @@ from tensorark import api
 from tensorark.cli import parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.conversion.pruned import Pruned
 from tensorark.errors import escaped
+from tensorark.inspect.plain import plain
 from tensorark.inspect.text import counted
 from tensorark.pruning import Pruning, prune
 
@@ -20,12 +22,12 @@ from tensorark.pruning import Pruning, prune
     examples=[
         ("tark prune model.safetensors model.tbm", "Two of each four weights; norms stay dense."),
         (
-            "tark prune model.zt sparse.zt --nm 4:8 --nm '*.mlp.*=2:8' --exclude '*.0.*'",
-            "Another pattern for some layers, and none for others.",
+            "tark prune model.zt sparse.zt --scores wanda.safetensors --nm 4:8 --exclude '*.0.*'",
+            "By scores that another tool has found, some layers left as they are.",
         ),
     ],
     exits={
-        0: "pruned; what was removed was printed",
+        0: "pruned, and what was removed was printed; or what would be pruned was",
         2: "wrong usage, or the target exists and --force is not given",
         4: "the target cannot hold something; nothing was written",
     },
@@ -47,8 +49,25 @@ from tensorark.pruning import Pruning, prune
     default="magnitude",
     help="tensorbit: first zero the smaller half of each tensor, as the public tool does.",
 )
+@click.option(
+    "--scores",
+    type=click.Path(),
+    metavar="MODEL",
+    help="Keep what has the largest scores: tensors with the names and shapes of those to prune.",
+)
+@click.option(
+    "--masks", type=click.Path(), metavar="MODEL", help="Keep what is not zero in these, likewise."
+)
+@click.option(
+    "--axis",
+    type=int,
+    metavar="N",
+    default=-1,
+    help="Group weights along this axis (the last); along others only zeros are stored.",
+)
 @click.option("--to", metavar="FORMAT", help="Format of the target, whatever its suffix says.")
 @parameters.force
+@click.option("--dry-run", is_flag=True, help="Show what would be pruned; write nothing.")
 def command(
     source: str,
     target: str,
@@ -57,17 +76,22 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     recipe: Literal["magnitude", "tensorbit"],
+    scores: str | None,
+    masks: str | None,
+    axis: int,
     to: str | None,
     force: bool,
+    dry_run: bool,
 ) -> None:
     """Prune a model: N of each M weights along the rows stay, the largest ones.
 
-    Norms, embeddings, heads, routers and what is no matrix stay dense unless --include or --nm
-    names them. A .zt or Tensorbit target gets masks, any other the zeros alone. Weights that stay
-    are not changed.
+    Norms, embeddings, heads, routers and what is no matrix stay dense unless --include names them.
+    With --scores or --masks, which is how the results of Wanda or SparseGPT are applied, exactly
+    the tensors in that file are pruned. A .zt or Tensorbit target gets masks, any other the zeros
+    alone. Weights that stay are not changed.
     """
-    plain = [text for text in patterns if "=" not in text]
-    if len(plain) > 1:
+    bare = [text for text in patterns if "=" not in text]
+    if len(bare) > 1:
         raise click.UsageError("give one --nm for all tensors, others as GLOB=N:M")
     choices = [tuple(text.rsplit("=", 1)) for text in patterns if "=" in text]
     out = terminal()
@@ -77,13 +101,17 @@ def command(
         done = prune(
             source,
             target,
-            pattern=plain[0] if plain else "2:4",
+            pattern=bare[0] if bare else "2:4",
             choices=[(glob, text) for glob, text in choices],
             include=include,
             exclude=exclude,
             recipe=recipe,
+            scores=scores,
+            masks=masks,
+            axis=axis,
             format=to,
             overwrite=force,
+            dry_run=dry_run,
             progress=progress,
         )
     _show(out, done)
@@ -91,31 +119,44 @@ def command(
 
 def _show(out: Terminal, done: Pruning) -> None:
     if out.json:
-        out.document("prune", _as_json(done))
+        out.document("prune" if done.files else "prune-plan", _as_json(done))
         return
     if out.quiet:
         for name in done.files:
             out.line(escaped(name))
         return
-    head = ("tensor", "N:M", "zeros", "error", "largest removed")
-    rows = [
-        [
-            escaped(each.name),
-            each.pattern,
-            f"{each.sparsity:.1%}",
-            f"{each.error:.4f}",
-            f"{each.largest:.4g}",
-        ]
-        for each in done.pruned
-    ]
+    is_plan = not done.files
+    head = ("tensor", "N:M", *(("elements",) if is_plan else ("zeros", "error", "largest removed")))
+    rows = [_row(each, is_plan=is_plan) for each in done.pruned]
     if rows:
         out.table(rows, head=head, right={2, 3, 4})
-    for name, reason in done.dense.items() if out.verbose else ():
+    for name, reason in done.dense.items() if out.verbose or is_plan else ():
         out.line(f"dense: {escaped(name)}: {escaped(reason)}")
+    total = done.total
+    if total.elements and not is_plan:
+        out.line(
+            f"in all {total.sparsity:.1%} of {counted(total.elements, 'weight')} are zero, "
+            f"{_whole(done):.1%} of the model; error {total.error:.4f}"
+        )
+        if total.nan:
+            out.note(f"note: {total.nan:,} of the removed weights are NaN")
+    goal = "would be" if is_plan else escaped(done.files[-1]) + ":"
     out.line(
-        f"{escaped(done.source)} → {escaped(done.files[-1])}: "
-        f"{counted(len(done.pruned), 'tensor')} pruned, {len(done.dense)} left as they are"
+        f"{escaped(done.source)} → {goal} {counted(len(done.pruned), 'tensor')} pruned, "
+        f"{len(done.dense)} left as they are ({counted(done.dense_elements, 'element')})"
     )
+
+
+def _row(each: Pruned, *, is_plan: bool) -> list[str]:
+    known = [escaped(each.name), each.pattern]
+    if is_plan:
+        return [*known, f"{each.elements:,}"]
+    return [*known, f"{each.sparsity:.1%}", f"{each.error:.4f}", f"{each.largest:.4g}"]
+
+
+def _whole(done: Pruning) -> float:
+    """Return the share of zeros among all elements of the model, those left dense taken as full."""
+    return done.total.zeros / (done.total.elements + done.dense_elements)
 
 
 def _as_json(done: Pruning) -> dict[str, Any]:
@@ -128,12 +169,26 @@ def _as_json(done: Pruning) -> dict[str, Any]:
                 "name": each.name,
                 "pattern": each.pattern,
                 "elements": each.elements,
-                "zeros_before": each.zeros_before,
-                "zeros": each.zeros,
-                "error": each.error,
-                "largest_removed": each.largest,
+                "masked": each.masked,
+                **({} if not done.files else _account(each)),
             }
             for each in done.pruned
         ],
         "dense": dict(done.dense),
+        "totals": {
+            "tensors": len(done.pruned),
+            "elements": done.total.elements,
+            "dense_elements": done.dense_elements,
+            **({} if not done.files else _account(done.total)),
+        },
+    }
+
+
+def _account(each: Pruned) -> dict[str, Any]:
+    return {
+        "zeros_before": each.zeros_before,
+        "zeros": each.zeros,
+        "error": plain(each.error),
+        "largest_removed": plain(each.largest),
+        "nan_removed": each.nan,
     }

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tensorark.codecs.masks import Bits
 from tensorark.codecs.numbers import Array
+from tensorark.errors import InvalidInput, quoted
 from tensorark.vocab.layouts.nm import Pattern
 
 BLOCK: Final = 1 << 18
@@ -28,6 +29,25 @@ def magnitudes(weights: Array) -> Keys:
     """Return integers in the order of the magnitudes of floats."""
     plain = weights.view(f"u{weights.dtype.itemsize}")
     found: Keys = plain & plain.dtype.type((1 << (8 * plain.dtype.itemsize - 1)) - 1)
+    return found
+
+
+def ranks(scores: Array, name: str) -> Keys:
+    """Return integers in the order of scores of any real type.
+
+    Raises:
+        InvalidInput: when a score is NaN or no real number.
+    """
+    if scores.dtype.kind == "c":
+        detail = f"the scores of {quoted(name)} are no real numbers"
+        raise InvalidInput(detail, code="scores", found=scores.dtype)
+    wide = scores.dtype.kind in "iu" or scores.dtype.itemsize > 4
+    plain: Array = np.add(scores.astype(np.float64 if wide else np.float32), 0.0)  # no -0.0
+    if np.isnan(plain).any():
+        raise InvalidInput(f"a score of {quoted(name)} is NaN", code="scores")
+    bits = plain.view(f"u{plain.dtype.itemsize}")
+    top = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
+    found: Keys = np.where(bits & top, ~bits, bits | top)
     return found
 
 
