@@ -188,3 +188,13 @@ def canonical_manifest__object() -> Image:
 def canonical_manifest__part() -> Image:
     """A part has a field the specification does not know."""
     return _slots({"t": _vector(extra=0)})
+
+
+def canonical_manifest__empty_attributes() -> Image:
+    """The root has an empty map of attributes."""
+    return _slots({}, {}, attributes={})
+
+
+def canonical_manifest__empty_attributes_of_an_object() -> Image:
+    """A tensor has an empty map of attributes."""
+    return _slots({"t": {**_vector(), "attributes": {}}})

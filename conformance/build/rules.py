@@ -152,11 +152,11 @@ canonical-placement | 6.3.2 | Blobs fill 64 KiB slots, the manifest the last; th
 canonical-order | 6.3.3 | Blobs are in the order of their first (object name, part name).
 canonical-sharing | 6.3.3 | Parts with equal decoded bytes share one blob.
 canonical-raw | 6.3.4 | No part has an encoding.
-canonical-digest | 6.3.4 | Every part carries an xxh3 digest of 16 digits.
+canonical-digest | 6.3.4 | Every part carries an xxh3 digest of 16 digits, that of its bytes.
 canonical-names | 6.3.5 | Object names, part names and attribute keys at every level are in NFC.
 canonical-shards | 6.3.6 | There is no shard table.
 canonical-padding | 2.4 | Padding and the footer's reserved field are zero.
-canonical-manifest | 6.3 | The manifest holds the fields of the specification and no others.
+canonical-manifest | 6.3 | The manifest holds no fields but those of the specification, none empty.
 """
 
 

@@ -621,7 +621,7 @@ def canonical(file: BinaryIO, frame: Frame, root: Map, objects: list[Tensor]) ->
                 yield "canonical-names", part.where
             if part.encoding is not None:
                 yield "canonical-raw", part.where
-            if part.digest is None or not re.fullmatch("xxh3:[0-9a-f]{16}", part.digest):
+            if not has_canonical_digest(file, part):
                 yield "canonical-digest", part.where
     parts = [
         tensor.parts[role]
@@ -639,9 +639,19 @@ def canonical(file: BinaryIO, frame: Frame, root: Map, objects: list[Tensor]) ->
     yield from padded(file, extents, frame)
 
 
+def has_canonical_digest(file: BinaryIO, part: Part) -> bool:
+    """Whether a part carries an xxh3 digest; of a raw one, whether it is that of its bytes."""
+    if part.digest is None or not re.fullmatch("xxh3:[0-9a-f]{16}", part.digest):
+        return False
+    is_here = part.shard is None and part.encoding is None
+    return not is_here or digest_matches(part.digest, payload(file, part))
+
+
 def unknown_fields(record: Map, known: set[str], where: str) -> Iterator[Finding]:
-    """Yield a map with entries that the specification does not define."""
-    if record.odd() or not record.text.keys() <= known:
+    """Yield a map with entries that the specification does not define, or empty attributes."""
+    attributes = record.text.get("attributes")
+    is_empty = isinstance(attributes, Map) and not attributes.entries
+    if record.odd() or not record.text.keys() <= known or is_empty:
         yield "canonical-manifest", where
 
 

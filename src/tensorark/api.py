@@ -477,9 +477,9 @@ def validate(
 ) -> list[Finding]:
     """Return every fault of the first stage that finds any; an empty list means valid.
 
-    Reads no payload; with `canonical`, canonical form (`.zt` §6.3) is judged too, which reads
-    padding, and blobs where two may be equal; with `architecture`, what the architecture of a
-    NInfer artifact calls for: parameters, their shapes, components (§11.3).
+    Reads no payload; with `canonical`, canonical form (`.zt` §6.3) is judged too, which reads all
+    of the file, since the digests of parts have to be theirs; with `architecture`, what the
+    architecture of a NInfer artifact calls for: parameters, their shapes, components (§11.3).
 
     Raises:
         InvalidInput: when the format has no canonical form or no architecture.
@@ -498,7 +498,7 @@ def validate(
                 native = file.catalog.native
                 if not isinstance(native, Manifest | RawFrame):
                     raise InvalidInput("canonical form is a matter of `.zt`", code="not-zt")
-                drive(judge(native, reading), file.source)
+                drive(judge(native, reading, digests=True), file.source)
             if architecture:
                 gathered += _architecture(file)
     except Rejected as error:

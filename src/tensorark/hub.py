@@ -52,10 +52,10 @@ def model_of(file: File) -> File:
     tensors = file.catalog.tensors
     if carried.tensors:
         tensors = {
-            name: replace(tensor, attributes=carried.tensors.get(name))
+            name: replace(tensor, attributes=carried.tensors.get(name) or None)
             for name, tensor in tensors.items()
         }
-    catalog = replace(file.catalog, format="zt", tensors=tensors, attributes=carried.file)
+    catalog = replace(file.catalog, format="zt", tensors=tensors, attributes=carried.file or None)
     return file.with_catalog(catalog)
 
 

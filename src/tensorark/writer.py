@@ -221,7 +221,7 @@ class Writer:
         self._given_align = align
         self._canonical = align is None
         self._align = check_align(CANONICAL_ALIGN if align is None else align)
-        self._attributes = attributes
+        self._attributes = attributes if append else attributes or None
         self._overwrite = overwrite
         self._exits = ExitStack()
         self._tensors: list[Tensor] = []
@@ -325,7 +325,7 @@ class Writer:
             for chunk in chunks:
                 self._assembly.write(chunk)
             written[role] = self._end(ids)
-        self._tensors.append(Tensor(name, extents, layout, written, attributes))
+        self._tensors.append(Tensor(name, extents, layout, written, attributes or None))
 
     def add_laid(
         self,
@@ -387,7 +387,7 @@ class Writer:
                 expected=f"{expected} bytes",
                 found=part.nbytes,
             )
-        self._tensors.append(Tensor(name, extents, "dense", {"data": part}, attributes))
+        self._tensors.append(Tensor(name, extents, "dense", {"data": part}, attributes or None))
 
     def _check_name(self, name: object) -> None:
         if not isinstance(name, str):
@@ -491,7 +491,8 @@ def rewrite(
 ) -> list[Tensor]:
     """Write the tensors of `file` into `sink` as a `.zt`, in canonical order, and return them.
 
-    `carried` gives the attributes, where they are not those of the catalog. With `compression` the
+    `carried` gives the attributes, where they are not those of the catalog; empty maps of them are
+    left out. With `compression` the
     parts are encoded by it, and blobs start at multiples of 4096 unless `align` is given.
 
     Payload is moved in pieces, decoded, and compared with its xxh3 digest where it carries one.
@@ -517,8 +518,9 @@ def rewrite(
             check_digest(part, digest, where, file.path)
             parts[role] = Part(assembly.blob(span), part.dtype, part.type, digest)
         attributes = tensor.attributes if carried is None else carried.tensors.get(name)
-        tensors.append(Tensor(name, tensor.shape, tensor.layout, parts, attributes))
-    assembly.finish(tensors, file.catalog.attributes if carried is None else carried.file)
+        tensors.append(Tensor(name, tensor.shape, tensor.layout, parts, attributes or None))
+    attributes = file.catalog.attributes if carried is None else carried.file
+    assembly.finish(tensors, attributes or None)
     revalidate(sink, canonical_form=align is None)
     return tensors
 

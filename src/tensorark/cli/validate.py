@@ -26,7 +26,7 @@ from tensorark.inspect.text import counted, finding_text
 )
 @parameters.paths
 @click.option(
-    "--canonical", is_flag=True, help="Demand canonical form too; reads padding (.zt only)."
+    "--canonical", is_flag=True, help="Demand canonical form too; reads all of the file (.zt only)."
 )
 @click.option(
     "--architecture",

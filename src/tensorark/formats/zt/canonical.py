@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+import xxhash
 
 from tensorark.formats.zt.frame import CANONICAL_ALIGN, MAGIC, RawFrame
 from tensorark.formats.zt.manifest import Manifest, Tensors
@@ -29,18 +31,20 @@ class Layout:
     """A manifest, with what had to be read to judge the placement of its blobs.
 
     `dirty` holds the offsets of padding bytes that are not zero; `twins` pairs of parts whose bytes
-    are equal and whose blobs differ.
+    are equal and whose blobs differ; `wrong` parts whose digest is another one, with that.
     """
 
     manifest: Manifest
     dirty: Sequence[int] = ()
     twins: Sequence[tuple[int, int]] = ()
+    wrong: Sequence[tuple[int, str]] = ()
 
 
-def judge(native: Manifest | RawFrame, reading: Reading) -> Steps[None]:
+def judge(native: Manifest | RawFrame, reading: Reading, *, digests: bool = False) -> Steps[None]:
     """Check every rule of canonical form, reading padding and blobs that may be equal.
 
-    `native` is what `read` leaves in a catalog: a frame is that of a data shard.
+    `native` is what `read` leaves in a catalog: a frame is that of a data shard. With `digests` all
+    payload is read, and the digests of parts are computed; else somebody else verifies them.
 
     Raises:
         Rejected: for the first broken rule, unless `reading` gathers.
@@ -51,7 +55,8 @@ def judge(native: Manifest | RawFrame, reading: Reading) -> Steps[None]:
         raise reading.reject(canonical_blobs, fault)
     dirty = yield from _dirty_padding(native)
     twins = yield from _twins(native)
-    reading.require(CANONICAL_RULES, Layout(native, dirty, twins), native.offset_of)
+    wrong = (yield from _wrong_digests(native)) if digests else ()
+    reading.require(CANONICAL_RULES, Layout(native, dirty, twins, wrong), native.offset_of)
 
 
 def _in_canonical_order(doc: Manifest) -> list[int]:
@@ -116,6 +121,31 @@ def _twins(doc: Manifest) -> Steps[list[tuple[int, int]]]:
     return twins
 
 
+def _wrong_digests(doc: Manifest) -> Steps[list[tuple[int, str]]]:
+    """Find the raw parts whose xxh3 digest is not that of their bytes."""
+    computed: dict[tuple[int, int], str] = {}  # many parts may refer to one blob
+    wrong = []
+    for part in _in_canonical_order(doc):
+        blob = doc.offsets[part], doc.sizes[part]
+        if doc.encodings[part] is not None or doc.part_shards[part] is not None:
+            continue
+        if blob not in computed:
+            computed[blob] = yield from _digest(*blob)
+        digest = doc.digests[part]
+        if digest is not None and _XXH3.fullmatch(digest) and digest != computed[blob]:
+            wrong.append((part, computed[blob]))
+    return wrong
+
+
+def _digest(offset: int, nbytes: int) -> Steps[str]:
+    """Compute the xxh3 digest of the bytes at an offset."""
+    state = xxhash.xxh3_64()
+    for start in range(0, nbytes, _CHUNK):
+        (data,) = yield (Span(offset + start, min(_CHUNK, nbytes - start)),)
+        state.update(data)
+    return f"xxh3:{state.hexdigest()}"
+
+
 def _equal(first: int, second: int, nbytes: int) -> Steps[bool]:
     """Compare the bytes at two offsets."""
     for start in range(0, nbytes, _CHUNK):
@@ -145,12 +175,16 @@ def canonical_raw(doc: Layout) -> Iterator[Fault]:
 
 @rule("zt.canonical-digest", section="6.3.4", stage="canonical")
 def canonical_digest(doc: Layout) -> Iterator[Fault]:
-    """Every part carries an xxh3 digest."""
+    """Every part carries an xxh3 digest, that of its bytes."""
     for part, digest in enumerate(doc.manifest.digests):
         if digest is None or not _XXH3.fullmatch(digest):
             where = doc.manifest.part_place(part, *(("digest",) if digest else ()))
             expected = "xxh3: and 16 digits"
             yield Fault(where, "a part carries no xxh3 digest", expected, digest or "none")
+    for part, computed in doc.wrong:
+        where = doc.manifest.part_place(part, "digest")
+        detail = "the digest of a part is not that of its bytes"
+        yield Fault(where, detail, computed, doc.manifest.digests[part])
 
 
 @rule("zt.canonical-names", section="6.3.5", stage="canonical")
@@ -283,10 +317,17 @@ def canonical_padding(doc: Layout) -> Iterator[Fault]:
 
 @rule("zt.canonical-manifest", section="6.3", stage="canonical")
 def canonical_manifest(doc: Layout) -> Iterator[Fault]:
-    """The manifest holds the fields of the specification and nothing else."""
+    """The manifest holds the fields of the specification, none of them empty, and nothing else.
+
+    A map of attributes without any is left out, as the public writer does: else one model would
+    have two files.
+    """
     manifest = doc.manifest
-    tensors = Tensors(manifest).values()
-    again = encode_manifest(tensors, manifest.attributes, manifest.shards)
+    tensors = (
+        tensor if tensor.attributes else replace(tensor, attributes=None)
+        for tensor in Tensors(manifest).values()
+    )
+    again = encode_manifest(tensors, manifest.attributes or None, manifest.shards)
     if again != manifest.text:
         detail = "the manifest holds fields that the specification does not know, or empty ones"
         expected, found = f"{len(again)} bytes", f"{len(manifest.text)} bytes"
