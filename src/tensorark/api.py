@@ -63,7 +63,7 @@ class File(Mapping[str, TensorView]):
     context manager; arrays that were handed out stay valid.
     """
 
-    __slots__ = ("_options", "_source", "catalog", "format", "path")
+    __slots__ = ("_absolute", "_options", "_source", "catalog", "format", "path")
 
     def __init__(
         self,
@@ -82,6 +82,9 @@ class File(Mapping[str, TensorView]):
         self.format = format_
         self.catalog = catalog
         self._source = source
+        # Both as they are now: the process may change its folder before they are used again.
+        self._absolute = os.path.abspath(path)  # noqa: PTH100 - no I/O
+        store = None if store is None else os.path.abspath(store)  # noqa: PTH100 - no I/O
         self._options = (io, structural, limits, store, lenient)
 
     def __repr__(self) -> str:
@@ -89,11 +92,7 @@ class File(Mapping[str, TensorView]):
         return f"<File {quoted(self.path, 1000)} {self.format.name}, {held}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        io, structural, limits, store, lenient = self._options
-        if store is not None:
-            store = os.path.abspath(store)  # noqa: PTH100 - no I/O
-        path = os.path.abspath(self.path)  # noqa: PTH100 - no I/O
-        return (_reopen, (path, io, structural, limits, store, lenient))
+        return (_reopen, (self._absolute, *self._options))
 
     def __enter__(self) -> Self:
         return self
@@ -616,7 +615,7 @@ class _Siblings:
     __slots__ = ("_path",)
 
     def __init__(self, path: str) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()
 
     def __call__(self, label: str) -> Path:
         """Return the path of the file that is called `label`."""

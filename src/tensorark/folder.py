@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.errors import InvalidInput, ReadFailed, printable
 from tensorark.formats import FORMATS
 
 _log = logging.getLogger("tensorark")
@@ -30,7 +30,8 @@ def entry_of(folder: str | os.PathLike[str]) -> str:
     indexes = [each for each in found if each.endswith(_INDEX_SUFFIX)]
     if len(indexes) == 1 and len(found) > 1:
         strays = ", ".join(Path(each).name for each in found if each not in indexes)
-        _log.warning("%s: the index is read; beside it lie %s", os.fspath(folder), strays)
+        words = printable(f"{os.fspath(folder)}: the index is read; beside it lie {strays}")
+        _log.warning("%s", words)
     chosen = indexes if len(indexes) == 1 else found
     if len(chosen) == 1:
         return chosen[0]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark.api import PathLike
 from tensorark.documents import read_bytes
-from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported
+from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported, printable
 from tensorark.hashing import sha256_of
 from tensorark.io.publish import publish
 from tensorark.io.writer import write_failed
@@ -106,7 +106,8 @@ def read_private(path: PathLike, passphrase: str | None = None) -> Ed25519Privat
 
     data = read_bytes(path, _LARGEST)
     if Path(path).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        _log.warning("the private key %s can be read by others than its owner", os.fspath(path))
+        name = printable(os.fspath(path))
+        _log.warning("the private key %s can be read by others than its owner", name)
     secret = None if passphrase is None else passphrase.encode()
     found = _loaded(path, lambda: load_pem_private_key(data, secret))
     if not isinstance(found, Ed25519PrivateKey):

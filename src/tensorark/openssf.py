@@ -21,7 +21,15 @@ from typing import Any, Final
 from tensorark import api
 from tensorark.api import PathLike
 from tensorark.documents import Fields, parsed, read_bytes
-from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
+from tensorark.errors import (
+    Error,
+    InvalidInput,
+    ReadFailed,
+    Rejected,
+    Unsupported,
+    printable,
+    quoted,
+)
 from tensorark.folder import entry_of
 from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
@@ -186,7 +194,7 @@ def _judge_signature(data: bytes, key: PathLike, path: str) -> Finding | None:
             raise _malformed(path, error) from error
         finally:
             if said.getvalue():
-                _log.warning("%s", said.getvalue().strip())
+                _log.warning("%s", printable(said.getvalue().strip()))
     return None  # the bundle is about no file at all
 
 

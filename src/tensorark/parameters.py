@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
+from tensorark.errors import InvalidInput, LimitExceeded, Unsupported, escaped
 from tensorark.formats.ninfer.directory import Directory, Use
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, logical_tensor, reshaped
 from tensorark.formats.ninfer.uses import USE_RULES, Auxiliary, auxiliaries, of_use, refuse_role
@@ -45,7 +45,7 @@ class ParameterView:
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.shape)) or "scalar"
-        return f"<ParameterView {self.name!r} {'+'.join(self.parameter.formats)} {shape}>"
+        return f"<ParameterView {self.name!r} {escaped('+'.join(self.parameter.formats))} {shape}>"
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tensorark.errors import LimitExceeded, NotFound, Unsupported
+from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
 from tensorark.model import Encoded, Part, Raw, Tensor
 from tensorark.vocab import DTYPES, TYPES
 from tensorark.vocab.layouts import check, profile_of
@@ -79,7 +79,7 @@ class TensorView:
 
     def __repr__(self) -> str:
         shape = "×".join(str(each) for each in self.shape) or "scalar"
-        return f"<TensorView {self.name!r} {self.dtype} {shape} {self.layout}>"
+        return f"<TensorView {self.name!r} {escaped(self.dtype)} {shape} {escaped(self.layout)}>"
 
     @property
     def name(self) -> str:

@@ -84,6 +84,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "encode-values": "The values do not fit the format that was asked for.",
         "encoding": "The encoding is none that is written.",
         "exists": "The target exists, and it was not asked to be replaced.",
+        "file-name": "This system has no file of a name that the format allows.",
         "folder": "A folder is given that holds no model, or more than one.",
         "format": "There is no format of that name to save in.",
         "frame-size": "The size of a frame is out of range.",

@@ -11,6 +11,8 @@ import threading
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from tensorark.io.memory import mapped
+
 # Where the system counts private pages against memory before they are written, a file larger than
 # the memory could not be mapped. The flag exists on every Linux, its name only in newer Pythons.
 _LAZY: Final[int] = getattr(mmap, "MAP_NORESERVE", 0)
@@ -51,4 +53,5 @@ class Lending:
 
     def _map(self) -> mmap.mmap:
         flags = mmap.MAP_PRIVATE | _LAZY
-        return mmap.mmap(self._descriptor, self._size, flags, mmap.PROT_READ | mmap.PROT_WRITE)
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        return mapped(self._descriptor, self._size, flags=flags, prot=access)

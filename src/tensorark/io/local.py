@@ -55,10 +55,11 @@ class LocalSource:
         self._io: Access = io
         self._resolve = resolve
         self._absolute = self.path.absolute()  # still right when the process changes its folder
+        entry = self._open(self.path).at(os.fspath(self._absolute))
         self._proven: set[Opened] = set()
         self._proving = threading.Lock()  # held by who passes bytes on, never by a plain read
         # Only ever grows, and only by `setdefault`: no lock that a fork could leave behind.
-        self._files: dict[str | None, Opened | Held] | None = {None: self._open(self.path)}
+        self._files: dict[str | None, Opened | Held] | None = {None: entry}
 
     def __reduce__(self) -> tuple[object, ...]:
         self._open_files()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from contextlib import suppress
 from typing import Final
 
@@ -36,6 +37,16 @@ def allocate(nbytes: int) -> memoryview:
         with suppress(OSError):  # a kernel built without large pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(memory)
+
+
+def mapped(descriptor: int, nbytes: int, **how: int) -> mmap.mmap:
+    """Map the first `nbytes` of an open file; the mapping outlives the descriptor.
+
+    From Python 3.13 on it keeps no descriptor of its own; before, each mapping has one.
+    """
+    if os.name == "posix" and sys.version_info >= (3, 13):
+        how["trackfd"] = False
+    return mmap.mmap(descriptor, nbytes, **how)
 
 
 def installed() -> int | None:

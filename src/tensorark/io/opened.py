@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tensorark.errors import ReadFailed
+from tensorark.errors import ReadFailed, quoted
 from tensorark.io.lending import Lending
-from tensorark.io.memory import allocate
+from tensorark.io.memory import allocate, mapped
 from tensorark.io.source import octets, short_read, within
 from tensorark.model import Span
 
@@ -63,6 +63,11 @@ class Opened:
     def is_mapped(self) -> bool:
         """Whether reads are views of a mapping."""
         return self._view is not None
+
+    def at(self, path: str) -> Opened:
+        """Name the file by `path`, which stays right when the process changes its folder."""
+        self.path = path
+        return self
 
     def recheck(self) -> None:
         """Check, with one system call, that the file is still what was opened.
@@ -144,10 +149,12 @@ class Opened:
 
     def _map(self) -> memoryview | None:
         try:
-            return memoryview(mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ))
+            found = mapped(self._descriptor, self.size, access=mmap.ACCESS_READ)
         except (OSError, ValueError, OverflowError, MemoryError) as error:
-            _log.warning("reading %s with calls, as it cannot be mapped: %s", self.path, error)
+            name = quoted(self.path, 1000)
+            _log.warning("reading %s with calls, as it cannot be mapped: %s", name, error)
             return None
+        return memoryview(found)
 
     def _read_into(self, offset: int, buffers: Sequence[memoryview]) -> int:
         try:

@@ -11,10 +11,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tensorark.errors import ReadFailed, Rejected, quoted
+from tensorark.errors import ReadFailed, Rejected, Unsupported, quoted
 
-# Separators and drive letters of every platform: a file is refused everywhere or nowhere.
-_FORBIDDEN: Final = re.compile(r"[/\\\0]|\A[A-Za-z]:")
+# What Windows takes for something else: a drive or a stream, or a name without its end.
+_NOT_ON_WINDOWS: Final = re.compile(r":|[. ]\Z")
 
 
 def sibling(directory: str | os.PathLike[str], name: str) -> Path:
@@ -25,12 +25,17 @@ def sibling(directory: str | os.PathLike[str], name: str) -> Path:
     the folder is one of its snapshots.
 
     Raises:
-        Rejected: when `name` is not a plain file name (code ``unsafe-name``).
+        Rejected: when `name` is not a single step of a path (code ``unsafe-name``).
+        Unsupported: when this system has no file of that name (code ``file-name``).
         ReadFailed: when a link leads out of the folder (code ``unsafe-link``).
     """
     if not _is_plain(name):
         raise Rejected(
             f"{quoted(name)} is not the name of a file in the same folder", code="unsafe-name"
+        )
+    if os.name == "nt" and _NOT_ON_WINDOWS.search(name):
+        raise Unsupported(
+            f"Windows has no file {quoted(name)}", code="file-name", path=str(directory)
         )
     path = Path(directory) / name
     try:
@@ -62,12 +67,12 @@ def descendant(directory: str | os.PathLike[str], name: str) -> Path:
 
 
 def _is_plain(name: str) -> bool:
+    """Tell whether `name` is one step of a path, as `.ninfer` §3.3 has it for every format."""
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
         return False
-    # Windows drops trailing dots and spaces, which would make two names one file.
-    return bool(name) and not _FORBIDDEN.search(name) and not name.endswith((".", " "))
+    return name not in {"", ".", ".."} and not set(name) & {"/", "\\", "\0"}
 
 
 def _inside(target: str, home: str) -> bool:

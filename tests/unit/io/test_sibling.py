@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorark.errors import ReadFailed, Rejected
+from tensorark.errors import ReadFailed, Rejected, Unsupported
 from tensorark.io.sibling import sibling
 
 
@@ -15,7 +15,6 @@ from tensorark.io.sibling import sibling
         "",
         ".",
         "..",
-        "...",
         "/etc/passwd",
         "../up",
         "a/b",
@@ -25,13 +24,8 @@ from tensorark.io.sibling import sibling
         "a\\b",
         "..\\up",
         "\\\\server\\share",
-        "C:",
-        "c:weights",
         "C:\\weights",
         "weights\0.zt",
-        "weights.",
-        "weights.zt...",
-        "weights ",
         "lone\ud800surrogate",
     ],
 )
@@ -39,6 +33,18 @@ def test_what_is_not_a_plain_name_is_rejected(tmp_path, name):
     with pytest.raises(Rejected) as caught:
         sibling(tmp_path, name)
     assert caught.value.code == "unsafe-name"
+
+
+NOT_ON_WINDOWS = ["...", "C:", "c:weights", "weights.", "weights.zt...", "weights ", "ab:c"]
+
+
+@pytest.mark.parametrize("name", NOT_ON_WINDOWS)
+def test_what_windows_takes_for_another_name_is_refused_there_alone(tmp_path, monkeypatch, name):
+    assert sibling(tmp_path, name) == tmp_path / name
+    monkeypatch.setattr("tensorark.io.sibling.os.name", "nt")
+    with pytest.raises(Unsupported) as caught:
+        sibling(str(tmp_path), name)
+    assert caught.value.code == "file-name"
 
 
 @pytest.mark.parametrize(
