@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import zipfile
@@ -189,6 +190,37 @@ def test_nothing_but_an_exit_code_leaves(tark, zt, monkeypatch, raised, code, sa
     assert ran.code == code
     assert ran.err.startswith(said)
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_work_and_leaves_no_temporary_file(tark, zt, monkeypatch, number, code):
+    target = zt.with_name("out.safetensors")
+    before = sorted(zt.parent.iterdir())
+
+    def ended(*_facts, **_options):
+        assert signal.getsignal(number) is not signal.SIG_DFL
+        signal.raise_signal(number)
+        signal.raise_signal(number)  # another one while it is ended
+        pytest.fail("goes on after the signal")
+
+    monkeypatch.setattr("tensorark.conversion.safetensors.revalidate", ended)
+    ran = tark("convert", zt, target)
+    assert (ran.code, ran.out) == (code, "")
+    assert sorted(zt.parent.iterdir()) == before
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_signal_that_is_ignored_stays_so(tark, zt, monkeypatch):
+    def ignored(*_facts, **_options):
+        signal.raise_signal(signal.SIGHUP)
+
+    monkeypatch.setattr("tensorark.conversion.safetensors.revalidate", ignored)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert tark("convert", zt, zt.with_name("out.safetensors")).code == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_defect_shows_its_traceback_when_asked(tark, zt, monkeypatch):

@@ -3,17 +3,18 @@
 Owns `main` alone. Must never import a verb, or anything heavy, before it is asked for; nothing but
 an exit code leaves it, whatever goes wrong.
 
-Exit codes are those of `tensorark.errors`, and two more: 70 for a defect of ours, 141 when the
-reader of the output went away, as in ``tark ls x.zt | head -1``, which is what a shell reports of
-any tool that such a pipe ends.
+Exit codes are those of `tensorark.errors`, and some more: 70 for a defect of ours, 141 when the
+reader of the output went away, as in ``tark ls x.zt | head -1``, 143 and 129 when SIGTERM or SIGHUP
+ended the work: what a shell reports of any tool that these end. Temporary files are removed first.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Final
 
 from tensorark.errors import Error
@@ -32,8 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         _prepare_streams()
-        code = _guarded(words)
+        with _ended_by_signals():
+            code = _guarded(words)
         _flush()
+    except _Ended as end:
+        return _end_quietly(128 + end.number)
     except KeyboardInterrupt:
         return _end_quietly(INTERRUPTED)
     except BrokenPipeError:
@@ -42,6 +46,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _last_words(f"error: cannot write to standard output: {error.strerror or error}")
         return _end_quietly(5)
     return code
+
+
+class _Ended(BaseException):
+    """A signal asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block by an exception, so that what it holds is let go of.
+
+    Those that are ignored stay so, as under `nohup`.
+    """
+    import signal
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for each in former:
+            signal.signal(each, signal.SIG_IGN)  # once is enough, and clearing up takes a moment
+        raise _Ended(number)
+
+    former = []
+    try:
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                with suppress(ValueError):  # not the main thread
+                    signal.signal(number, end)
+                    former.append(number)
+        yield
+    finally:
+        for number in former:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _guarded(words: list[str]) -> int:

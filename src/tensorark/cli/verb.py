@@ -22,8 +22,10 @@ EXITS: Final[Mapping[int, str]] = MappingProxyType(
         3: "malformed or truncated, or no tensor file",
         4: "understood, but not supported or refused",
         5: "a file or shard is missing, or the system refused",
+        129: "ended by SIGHUP",
         130: "interrupted",
         141: "the reader of the output went away",
+        143: "ended by SIGTERM",
     }
 )
 """What exit codes mean to most verbs."""
