@@ -343,3 +343,48 @@ def test_names_in_a_seal_are_no_paths(sealed, tmp_path):
     document["files"].append({**document["files"][0], "name": "/etc/passwd"})
     path.write_text(json.dumps(document))
     assert codes(check_seal(sealed)) == ["seal-file"]
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "blocks"), [(0, 0), (1, 0), (4095, 0), (4096, 0), (4097, 2), (8192, 2), (8193, 3)]
+)
+def test_a_part_above_one_block_has_a_digest_for_each(tmp_path, nbytes, blocks):
+    path = tmp_path / "m.safetensors"
+    ark.save_file({"a": np.zeros(nbytes, "u1")}, path)
+    seal(path, block=BLOCK)
+    document = json.loads(seal_path(path).read_text())
+    (part,) = document["tensors"][0]["parts"]
+    assert len(part.get("blocks", [])) == blocks
+    assert check_seal(path).ok
+    for count in {blocks - 1, blocks + 1} - {-1}:
+        part["blocks"] = ["0" * 16] * count
+        seal_path(path).write_text(json.dumps(document))
+        with pytest.raises(Rejected) as caught:
+            read_seal(seal_path(path))
+        assert caught.value.where[-1] == "blocks"
+
+
+@pytest.mark.parametrize("change", ["more", "fewer", "others", "order"])
+def test_a_seal_of_other_files_is_told_as_such(tmp_path, change):
+    for shard in "ab":
+        ark.save_file({shard: np.ones(3, "f4")}, tmp_path / f"{shard}.safetensors")
+    path = tmp_path / "m.safetensors.index.json"
+    weights = {each: f"{each}.safetensors" for each in "ab"}
+    path.write_text(json.dumps({"metadata": {"total_size": 24}, "weight_map": weights}))
+    seal(path)
+    assert check_seal(path).ok
+    document = json.loads(seal_path(path).read_text())
+    first, a, b = document["files"]
+    document["files"] = {
+        "more": [first, a, b, {**b, "name": "c.safetensors"}],
+        "fewer": [first, a],
+        "others": [first, a, {**b, "name": "c.safetensors"}],
+        "order": [first, b, a],
+    }[change]
+    seal_path(path).write_text(json.dumps(document))
+    (found,) = check_seal(path).findings
+    assert (found.rule, found.where, found.found) == (
+        "seal-file",
+        ("files",),
+        "a.safetensors, b.safetensors",
+    )

@@ -1008,11 +1008,27 @@ def seal_of(path, target):
 def test_digests_that_contradict_are_not_signed(root, keys, trusting):
     table = {each.name: sha256(each) for each in root.parent.glob("m*.zt")}
     sign(root, keys[0], known=table, trust_digests=trusting)
+    signature_path(root).unlink()
     for name in table:
-        with pytest.raises(InvalidInput) as caught:
+        with pytest.raises(InvalidInput, match="contradict") as caught:
             sign(root, keys[0], known={**table, name: "0" * 64}, trust_digests=trusting)
-        assert caught.value.code in {"known", "exists"}
-        signature_path(root).unlink(missing_ok=True)
+        assert caught.value.code == "known"
+    assert not signature_path(root).exists()
+
+
+def test_known_digests_have_to_be_of_every_shard_unless_the_table_is_trusted(root, keys):
+    table = {each.name: sha256(each) for each in root.parent.glob("m-*.zt")}
+    sign(root, keys[0])
+    wanted = signature_path(root).read_bytes()
+    for known in ({}, table):
+        sign(root, keys[0], known=known, overwrite=True)
+        assert signature_path(root).read_bytes() == wanted
+    for name in table:
+        some = {key: value for key, value in table.items() if key != name}
+        with pytest.raises(InvalidInput, match="no known digest"):
+            sign(root, keys[0], known=some, overwrite=True)
+        sign(root, keys[0], known=some, trust_digests=True, overwrite=True)
+        assert signature_path(root).read_bytes() == wanted
 
 
 def test_what_else_lies_in_a_folder_is_recorded_and_changes_nothing(index, keys):
