@@ -116,14 +116,15 @@ def _diagnosed(path: str, source: LocalSource, progress: Progress) -> Diagnosis:
 def _of_another_format(
     path: str, size: int, findings: tuple[Finding, ...], error: Error | None
 ) -> Diagnosis:
-    known = None
+    known, missing = None, {}
     words = [f"{each.detail}." for each in findings]
     if error is not None:
         words = [f"{error.detail}.", *([f"{error.hint}."] if error.hint else [])]
     if not words:
         with api.open(path) as file:
-            known = file.format.name
+            known, missing = file.format.name, file.missing()
             words = [f"The file is a valid {file.format.title} of {_count(len(file), 'tensor')}."]
+    words += _of_missing(missing)
     words += _of_tensorbit(path, findings)
     return Diagnosis(
         path=path,
@@ -132,7 +133,16 @@ def _of_another_format(
         words=(*words, *_of_name(path, whole=not findings and error is None)),
         findings=findings,
         error=error,
+        missing=missing,
     )
+
+
+def _of_missing(missing: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [
+        f"Shard {label} is missing, or another file has its name: {_count(len(names), 'tensor')} "
+        "cannot be read."
+        for label, names in missing.items()
+    ]
 
 
 def _of_tensorbit(path: str, findings: tuple[Finding, ...]) -> list[str]:
@@ -168,11 +178,7 @@ def _of_valid(path: str, size: int, search: _Search) -> Diagnosis:
             f"It has {len(generations)} generations; the first {generations[-2].length} bytes are "
             "the file before the last one. `tark repack` makes a file without them."
         )
-    words += [
-        f"Shard {label} is missing, or another file has its name: {_count(len(names), 'tensor')} "
-        "cannot be read."
-        for label, names in missing.items()
-    ]
+    words += _of_missing(missing)
     return Diagnosis(
         path=path,
         size=size,

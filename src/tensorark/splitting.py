@@ -26,6 +26,7 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import not_itself
+from tensorark.conversion.zt import hold
 from tensorark.errors import Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
@@ -101,6 +102,7 @@ def split(
     _check(target, max_size, by, algorithm)
     with api.open(source) as file:
         model = hub(file)
+        hold(model)
         heaps, placed = _planned(model, max_size, by, check_align(align), full=full)
         plan = _described(model, target, heaps, max_size)
         if dry_run:

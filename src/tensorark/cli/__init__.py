@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
+from tensorark.cli.output import OutputFailed, output
 from tensorark.errors import Error
 
 __all__ = ["BROKEN_PIPE", "COMPLETE", "DEFECT", "INTERRUPTED", "main"]
@@ -42,8 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end_quietly(INTERRUPTED)
     except BrokenPipeError:
         return _end_quietly(BROKEN_PIPE)
-    except OSError as error:  # standard output cannot be written: a full disk, perhaps
-        _last_words(f"error: cannot write to standard output: {error.strerror or error}")
+    except OutputFailed as failure:
+        _last_words(f"error: {failure}")
+        return _end_quietly(5)
+    except OSError:  # not even standard error can be written
         return _end_quietly(5)
     return code
 
@@ -86,14 +89,19 @@ def _ended_by_signals() -> Iterator[None]:
 def _guarded(words: list[str]) -> int:
     """Run a verb; report whatever it raises."""
     from tensorark.cli.complaint import complain, complain_of_defect, say
+    from tensorark.errors import ReadFailed
 
     try:
         return _run(words)
     except Error as error:
         complain(error, as_json="--json" in words)
         return error.exit_code
-    except OSError:
+    except (BrokenPipeError, OutputFailed):
         raise
+    except OSError as error:  # the system refused something, of which the library said no more
+        path = None if error.filename is None else os.fsdecode(error.filename)
+        complain(ReadFailed(error.strerror or str(error), path=path), as_json="--json" in words)
+        return 5
     except MemoryError:
         say("error: out of memory")
         return 5
@@ -136,9 +144,10 @@ def _prepare_streams() -> None:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # closed by whoever started us
-            stream.flush()
+    with output():
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # closed by whoever started us
+                stream.flush()
 
 
 def _last_words(text: str) -> None:

@@ -13,6 +13,7 @@ import click
 from tensorark.api import File
 from tensorark.cli import lenience, parameters
 from tensorark.cli.models import view_of
+from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import Terminal, is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, NotFound
@@ -116,7 +117,12 @@ def _target(output: str | None, *, force: bool) -> Iterator[Callable[[Any], obje
     if sys.stdout is None:  # closed by whoever started us
         yield lambda _chunk: None
         return
-    yield sys.stdout.buffer.write
+    yield _to_standard_output
+
+
+def _to_standard_output(chunk: Any) -> None:
+    with standard():
+        sys.stdout.buffer.write(chunk)
 
 
 def _chunks(

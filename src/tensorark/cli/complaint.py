@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from tensorark.cli.output import output
 from tensorark.errors import Error, Hint, printable
 
 if TYPE_CHECKING:
@@ -84,4 +85,5 @@ def _document(value: dict[str, Any]) -> None:
     from tensorark.inspect.plain import document
 
     if sys.stdout is not None:
-        sys.stdout.write(document("error", value) + "\n")
+        with output():
+            sys.stdout.write(document("error", value) + "\n")

@@ -10,6 +10,7 @@ import click
 
 from tensorark import api
 from tensorark.cli import parameters
+from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion.ninfer import read_resource, replace_resources, resources
@@ -109,7 +110,8 @@ def _extract(path: str, role: str, output: str | None, *, force: bool) -> None:
     elif is_terminal(sys.stdout):
         raise click.UsageError("bytes are not for a terminal: use -o or a pipe")
     elif sys.stdout is not None:
-        sys.stdout.buffer.write(data)
+        with standard():
+            sys.stdout.buffer.write(data)
 
 
 def _replace(

@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 from tensorark.cli.complaint import say
 from tensorark.cli.options import settings
+from tensorark.cli.output import output
 from tensorark.cli.progress import Bar, Progress
 from tensorark.inspect.plain import document
 
@@ -38,7 +39,8 @@ class Terminal:
     def line(self, text: str = "") -> None:
         """Write one line of data, with its names escaped already."""
         if sys.stdout is not None:
-            sys.stdout.write(text + "\n")
+            with output():
+                sys.stdout.write(text + "\n")
 
     def note(self, text: str) -> None:
         """Write one line to standard error, escaped; nothing when quiet."""

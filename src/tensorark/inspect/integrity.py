@@ -23,9 +23,9 @@ def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any
     """Return verdict, rungs, findings and refusals of a verification.
 
     The verdict is ``damaged``, ``verified``, ``verified in part`` (some parts carry no digest, or
-    none does and all were judged by the content rules of their format), ``nothing checked`` (none
-    does) or ``not proven`` (a digest could not be judged, or `complete` demands one that is not
-    there).
+    none does and checksums or the content rules of the format judged some), ``nothing checked``
+    (none of these) or ``not proven`` (a digest, or a part that has nothing else, could not be
+    judged, or `complete` demands a digest that is not there).
     """
     refused = [
         error
@@ -65,10 +65,11 @@ def _verdict(
         return "damaged"
     if refused or (complete and found.undigested):
         return "not proven"
-    judged = found.judged > 0 and not found.refused
     has_parts = found.parts > 0 or not file.describes_tensors  # a shard has blobs
-    if has_parts and not found.checked and not found.shards and not (found.parts and judged):
+    if has_parts and not (found.checked or found.shards or found.judged or found.protected):
         return "nothing checked"
+    if found.refused and not found.checked and max(found.judged, found.protected) < found.parts:
+        return "not proven"
     return "verified in part" if found.undigested else "verified"
 
 
