@@ -68,7 +68,7 @@ def _verdict(
     has_parts = found.parts > 0 or not file.describes_tensors  # a shard has blobs
     if has_parts and not (found.checked or found.shards or found.judged or found.protected):
         return "nothing checked"
-    if found.refused and not found.checked and max(found.judged, found.protected) < found.parts:
+    if found.refused and not found.checked and found.protected < found.parts:
         return "not proven"
     return "verified in part" if found.undigested else "verified"
 
