@@ -139,14 +139,19 @@ def _show(out: Terminal, listing: dict[str, Any], *, is_long: bool) -> None:
             out.line(escaped(each["name"]))
         return
     rows = []
+    is_packed = any(each["scheme"] for each in listing["tensors"])
     for each in listing["tensors"]:
         shape, size = shape_text(each["shape"]), nbytes_text(each["nbytes"])
         row = [escaped(each["name"]), escaped(each["type"]), shape, size]
+        if is_packed:
+            row.append(escaped(each["scheme"] or ""))
         if is_long:
             parts = [f"{escaped(role)}: {part_text(part)}" for role, part in each["parts"].items()]
             row += [escaped(each["layout"]), "; ".join(parts)]
         rows.append(row)
-    head = ["name", "type", "shape", "size", *(["layout", "parts"] if is_long else [])]
+    head = ["name", "type", "shape", "size"]
+    head += ["scheme"] if is_packed else []
+    head += ["layout", "parts"] if is_long else []
     if rows:
         out.table(rows, head=head, right={3})
     if listing["omitted"]:

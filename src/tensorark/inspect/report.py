@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tensorark.api import File
 from tensorark.inspect.plain import plain
 from tensorark.model import Encoded, Part, Raw, Tensor
 from tensorark.vocab import DTYPES, TYPES
+from tensorark.vocab.layouts import affine, mx, nm, quant
+from tensorark.vocab.ninfer import PREFIX as _NINFER
 
 PAGE: Final = 4096
 LINE: Final = 64
@@ -33,6 +35,35 @@ def element_type(tensor: Tensor) -> str:
     return part.type or part.dtype
 
 
+def scheme(tensor: Tensor) -> str | None:
+    """Say shortly how a tensor is stored: ``2:4``, ``int4/g128``; None for plain values.
+
+    Where a file says nothing that is usable, there is a question mark.
+    """
+    layout = tensor.layout
+    if layout == "dense" or layout.startswith(_NINFER):  # the type says it
+        return None
+    given: Mapping[str, object] = tensor.attributes or {}
+    if layout == nm.ID:
+        own = nm.members(given)
+        words = f"{_count(own.get('n'))}:{_count(own.get('m'))}"
+        if isinstance(own.get("dtype"), str):
+            words += f" {own['dtype']}"
+        return words + (f"/g{_count(own['group_size'])}" if own.get("group_size") else "")
+    if layout in {quant.ID, affine.ID}:
+        group = given.get("group_size")
+        return f"int{_count(given.get('bits'))}/" + (
+            "channel" if group == 0 else f"g{_count(group)}"
+        )
+    if layout == mx.ID:
+        return f"mx/g{_count(given.get('block_size'))}"
+    return layout.removeprefix("zt.").rpartition("/")[0] or layout
+
+
+def _count(value: object) -> str:
+    return str(value) if type(value) is int and 0 <= value < 1 << 32 else "?"
+
+
 def brief(tensor: Tensor) -> dict[str, Any]:
     """Return the facts of one line of a listing."""
     return {
@@ -42,6 +73,7 @@ def brief(tensor: Tensor) -> dict[str, Any]:
         "elements": tensor.elements,
         "nbytes": tensor.nbytes,
         "layout": tensor.layout,
+        "scheme": scheme(tensor),
     }
 
 

@@ -143,7 +143,8 @@ def tensor_lines(tensor: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "name", escaped(tensor["name"])
     yield "shape", f"{shape_text(tensor['shape'])} ({counted(tensor['elements'], 'element')})"
     yield "type", escaped(tensor["type"])
-    yield "layout", escaped(tensor["layout"])
+    shortly = f" ({escaped(tensor['scheme'])})" if tensor["scheme"] else ""
+    yield "layout", escaped(tensor["layout"]) + shortly
     yield "size", f"{nbytes_text(tensor['nbytes'])} ({tensor['nbytes']:,} bytes)"
     for role, part in tensor["parts"].items():
         yield f"part {escaped(role)}", part_text(part)
