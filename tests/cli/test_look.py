@@ -2,15 +2,19 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tensorark
+from tensorark.inspect import report
 from tensorark.numpy import save_file
+from tests.unit.formats.ninfer.sets import model as write_artifact
 
 
 def test_ls_lists_numbers_by_value_and_totals_by_type(tark, zt):
@@ -66,6 +70,7 @@ def test_ls_as_json_has_a_schema_and_every_model(tark, folder):
             "elements": 2,
             "nbytes": 8,
             "layout": "dense",
+            "scheme": None,
         }
     ]
 
@@ -338,3 +343,74 @@ def test_ls_imports_neither_numpy_nor_rich_nor_torch(zt):
         [sys.executable, "-c", script, str(zt)], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+CONFORMANCE = Path(__file__).resolve().parents[2] / "conformance"
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "scheme"),
+    [
+        ("tensorbit/accept/six-hundred-tensors.tbm", "t0", "2:4"),
+        ("zt/accept/quant-group--bits.zt", "2 bits", "int2/g2"),
+        ("zt/accept/mx.zt", "nan", "mx/g2"),
+        ("zt/accept/gguf.zt", "none", "gguf.q8_0"),
+        ("zt/accept/sparse-coo.zt", "f4", "sparse_coo"),
+        ("ninfer/accept/negative-scale.ninfer", "w", None),
+    ],
+)
+def test_ls_shows_how_each_tensor_is_stored(tark, file, name, scheme):
+    found = json.loads(tark("ls", CONFORMANCE / file, "--json").out)["models"][0]["tensors"]
+    assert {each["name"]: each["scheme"] for each in found}[name] == scheme
+    assert (" scheme" in tark("ls", CONFORMANCE / file).out.splitlines()[0]) == bool(scheme)
+
+
+ODD_SCHEMES = [
+    ("tensorbit.nm/1", {"tensorbit": {"n": "x", "m": 1 << 99, "dtype": 7}}, "?:?"),
+    (
+        "tensorbit.nm/1",
+        {"tensorbit": {"n": 2, "m": 4, "dtype": "int4", "group_size": 32}},
+        "2:4 int4/g32",
+    ),
+    ("tensorbit.nm/1", None, "?:?"),
+    ("zt.quant_group/1", {"bits": -1, "group_size": []}, "int?/g?"),
+    ("zt.quant_group/1", {"bits": 8, "group_size": 0}, "int8/channel"),
+    ("mlx.affine/1", {"bits": 4, "group_size": 64}, "int4/g64"),
+    ("acme", {}, "acme"),
+]
+
+
+@pytest.mark.parametrize(("layout", "attributes", "scheme"), ODD_SCHEMES)
+def test_a_scheme_is_told_from_any_attributes(layout, attributes, scheme):
+    part = tensorark.Part(tensorark.Raw((tensorark.Span(0, 1),)), "u8")
+    tensor = tensorark.Tensor("x", (1,), layout, {"data": part}, attributes)
+    assert report.scheme(tensor) == scheme
+
+
+def test_show_tells_what_an_artifact_is_beside_its_objects(tark, tmp_path):
+    path = write_artifact(tmp_path, (300, 600, 1100))
+    document = json.loads(tark("show", path, "--json").out)["artifact"]
+    with tensorark.open(path) as file:
+        native = file.catalog.native
+        assert document["artifact_id"] == native.artifact_id
+        assert document["components"].keys() == native.components.keys()
+    lines = tark("show", path).out
+    assert document["artifact_id"] in lines
+    for name in document["components"]:
+        assert re.search(rf"component +{name}", lines)
+    assert "  config" in lines
+
+
+def test_a_report_says_what_a_file_takes_and_what_makes_it_smaller(tark, tmp_path):
+    source, target = tmp_path / "small.safetensors", tmp_path / "m.zt"
+    save_file({f"t{n}": np.full(64, n, np.float32) for n in range(40)}, source)
+    ran = tark("convert", source, target)
+    assert "written 2.6 MiB" in ran.out
+    assert "--compact makes it smaller" in ran.err
+    document = json.loads(tark("convert", source, target, "-f", "--json").out)
+    assert document["file_bytes"] == target.stat().st_size
+    ran = tark("convert", source, target, "-f", "--compact")
+    assert (ran.code, ran.err) == (0, "")
+    assert target.stat().st_size < 200_000
+    assert tark("convert", source, target, "-f", "--compact", "--align", 8192).code == 2
+    assert tark("convert", source, tmp_path / "n.safetensors", "--compact").code == 2

@@ -22,6 +22,7 @@ SPELLINGS = {
     "--to": "the format of the target, whatever its suffix",
     "--max-size": "most bytes of a file, shard or container",
     "--align": "placement of blobs",
+    "--compact": "the closest placement",
     "--artifact-id": "the id of a .ninfer set",
     "--full": "shards that open by themselves",
     "--by": "where shards begin",
@@ -46,7 +47,7 @@ SPELLINGS = {
     "--part": "a part of an object",
     # what changes in them
     "--cast": "round to a type",
-    "--quantised": "gather or undo quantised layers",
+    "--quantized": "gather or undo quantised layers",
     "--sparse": "gather or undo masks",
     "--masking": "what is done about masks",
     "--nm": "the pattern of pruning",

@@ -11,12 +11,13 @@ from tensorark import api
 from tensorark.api import File
 from tensorark.cli import lenience, parameters
 from tensorark.cli.parameters import size
+from tensorark.cli.sizes import holes_note, sizes_of, sizes_text
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion import Conversion, Target, convert, not_itself, prepared, target_of
 from tensorark.errors import InvalidInput, escaped, quoted
 from tensorark.hub import hub
-from tensorark.inspect.report import totals
+from tensorark.inspect.report import PAGE, totals
 from tensorark.inspect.text import counted, nbytes_text, totals_text
 
 
@@ -41,13 +42,17 @@ from tensorark.inspect.text import counted, nbytes_text, totals_text
 @click.option(
     "--align", type=size, metavar="SIZE", help="Place blobs of a .zt at multiples of this (4096·n)."
 )
+@click.option(
+    "--compact", is_flag=True, help="Place blobs of a .zt as closely as is legal; not canonical."
+)
 @parameters.max_size("Split a safetensors or .ninfer target: 5GB, 512MiB.", "max_shard_size")
 @parameters.artifact_id
 @click.option("--encoding", metavar="NAME", help="Store parts of a .zt under zstd; not canonical.")
 @click.option("--level", type=int, metavar="N", help="Level of zstd (default 3).")
 @click.option("--frame-size", type=size, metavar="SIZE", help="Decoded bytes of a zstd frame.")
 @click.option(
-    "--quantised",
+    "--quantized",
+    "quantised",
     type=click.Choice(["import", "export"]),
     help="Gather the tensors of GPTQ, AWQ and MLX layers into one each, exactly, or undo that.",
 )
@@ -74,6 +79,7 @@ def command(
     target: str,
     *,
     dry_run: bool,
+    compact: bool,
     lenient: bool,
     **wanted: Any,
 ) -> int | None:
@@ -83,6 +89,9 @@ def command(
     byte. The target appears when it is complete and has passed the reader's own rules, and not at
     all after an error or an interrupt. Inputs are never written.
     """
+    if compact and wanted["align"] is not None:
+        raise click.UsageError("--compact is an alignment: --align is another")
+    wanted["align"] = PAGE if compact else wanted["align"]
     out = terminal()
     with lenience.opened(source, out, lenient=lenient) as file:
         plan = _plan(file, target, **wanted)
@@ -158,6 +167,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
         result = totals(held.catalog.tensors.values())
     whole = (result["tensors"], result["nbytes"]) == (done.tensors, done.nbytes)
     recast = done.quantised or done.sparse
+    sizes = sizes_of(done.files)
     if out.json:
         value = {
             "source": done.source,
@@ -166,6 +176,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
             "files": list(done.files),
             "in": {key: plan["totals"][key] for key in ("tensors", "nbytes")},
             "out": {key: result[key] for key in ("tensors", "nbytes")},
+            **sizes,
             "cast": done.cast
             and {
                 "dtype": done.cast.dtype,
@@ -188,7 +199,10 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
     else:
         more = f" and {counted(len(done.files) - 1, 'file')} more" if len(done.files) > 1 else ""
         ways = (f"{way} {_amount(each)}" for way, each in (("in", plan["totals"]), ("out", result)))
-        out.line(f"{escaped(done.source)} → {escaped(entry)}{more}: {'; '.join(ways)}")
+        line = f"{escaped(done.source)} → {escaped(entry)}{more}: {'; '.join(ways)}"
+        out.line(f"{line}; written {sizes_text(sizes)}")
+        if done.target_format == "zt" and not plan["options"].keys() & {"align", "encoding"}:
+            out.note(holes_note(sizes, result["nbytes"], "--compact") or "")
         if done.cast is not None:
             cast = done.cast
             out.note(

@@ -10,6 +10,7 @@ from tensorark import api
 from tensorark.amendment import repack
 from tensorark.cli import parameters
 from tensorark.cli.mend import show
+from tensorark.cli.sizes import sizes_of, sizes_text
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
@@ -45,12 +46,17 @@ def command(source: str, target: str, *, force: bool) -> None:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "repacking") as progress:
         done = repack(source, target, overwrite=force, progress=progress)
-    before, after = Path(done.source).stat().st_size, Path(target).stat().st_size
+    before, sizes = Path(done.source).stat().st_size, sizes_of([target])
     if out.json:
-        value = {"source": done.source, "target": target, "before": before, "after": after}
-        out.document("repack", {**value, "tensors": done.tensors})
+        value = {
+            "source": done.source,
+            "target": target,
+            "before": before,
+            "after": sizes["file_bytes"],
+        }
+        out.document("repack", {**value, "tensors": done.tensors, **sizes})
     elif not out.quiet:
         out.line(
             f"{escaped(done.source)} → {escaped(target)}: {counted(done.tensors, 'tensor')}, "
-            f"{nbytes_text(before)} → {nbytes_text(after)}"
+            f"{nbytes_text(before)} → {sizes_text(sizes)}"
         )

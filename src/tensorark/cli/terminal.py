@@ -43,8 +43,8 @@ class Terminal:
                 sys.stdout.write(text + "\n")
 
     def note(self, text: str) -> None:
-        """Write one line to standard error, escaped; nothing when quiet."""
-        if not self.quiet:
+        """Write one line to standard error, escaped; nothing when quiet, or nothing to say."""
+        if text and not self.quiet:
             say(text)
 
     def document(self, name: str, value: Mapping[str, Any]) -> None:

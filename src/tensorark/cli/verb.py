@@ -44,6 +44,7 @@ RENAMED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "--max-shard-size": ("--max-size",),
         "--only": ("--include",),
         "--public": ("--key",),
+        "--quantised": ("--quantized",),
         "--remove": ("--exclude",),
         "--replace": ("--resource",),
         "--target": ("--output",),

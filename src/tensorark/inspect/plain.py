@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorark.wire.cbor import Pairs
+from tensorark.wire.strictjson import Real
 
 
 def plain(value: object) -> Any:
     """Return `value` in JSON's own types, without losing anything."""
+    if isinstance(value, Real):  # a number of a strict JSON text, as it was spelt
+        return plain(float(value))
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tensorark.api import File
+from tensorark.formats.ninfer.directory import Directory
 from tensorark.inspect.plain import plain
 from tensorark.model import Encoded, Part, Raw, Tensor
 from tensorark.vocab import DTYPES, TYPES
@@ -134,6 +135,7 @@ def report(file: File) -> dict[str, Any]:
         "path": file.path,
         "format": file.format.name,
         "title": file.format.title,
+        "artifact": artifact(file.catalog.native),
         "files": files(file),
         "totals": totals(tensors),
         "layouts": dict(Counter(tensor.layout for tensor in tensors)),
@@ -148,6 +150,28 @@ def report(file: File) -> dict[str, Any]:
         "aliases": aliases(tensors),
         "family": family(file.catalog.tensors),
         "attributes": plain(file.catalog.attributes),
+    }
+
+
+def artifact(native: object) -> dict[str, Any] | None:
+    """Describe a NInfer artifact beside its objects: id, components, name; None for all else."""
+    if not isinstance(native, Directory):
+        return None
+    return {
+        "artifact_id": native.artifact_id,
+        "metadata": plain(native.metadata),
+        "provenance": plain(native.provenance),
+        "components": {
+            name: {
+                "target": each.target,
+                "config": plain(each.config),
+                "resources": dict(each.resources),
+                "proposal": plain(each.proposal),
+            }
+            for name, each in native.components.items()
+        },
+        "parameters": len(native.root["bindings"]),
+        "uses": len(native.root["uses"]),
     }
 
 

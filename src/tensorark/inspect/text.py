@@ -67,12 +67,31 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "digests", _digests(report["digests"])
     yield "alignment", _alignment(report["alignment"])
     yield from _labelled("aliases", _aliases(report["aliases"]))
+    if report["artifact"] is not None:
+        yield from _artifact_lines(report["artifact"])
     if report["family"]:
         yield "guess", f"{report['family']}, to judge by its names"
     attributes = report["attributes"] or {}
     yield from _labelled(
         "attributes", [f"{escaped(key)} = {value_text(each)}" for key, each in attributes.items()]
     )
+
+
+def _artifact_lines(artifact: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the lines about a NInfer artifact: its id, what it calls itself, its components."""
+    counts = ", ".join(counted(artifact[key], key[:-1]) for key in ("parameters", "uses"))
+    yield "artifact", f"{artifact['artifact_id']}, {counts}"
+    for key in ("metadata", "provenance"):
+        if artifact[key]:
+            yield key, value_text(artifact[key])
+    for name, each in artifact["components"].items():
+        target = f" (target {escaped(each['target'])})" if each["target"] is not None else ""
+        yield "component", f"{escaped(name)}{target}"
+        yield "  config", value_text(each["config"])
+        if each["resources"]:
+            yield "  resources", ", ".join(map(escaped, each["resources"]))
+        if each["proposal"] is not None:
+            yield "  proposal", value_text(each["proposal"])
 
 
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tensorark.inspect.names import choose, natural, ranges, tree
+from tensorark.inspect.names import natural, ranges, tree
+from tensorark.matching import choose
 
 LEAF = {"type": "f32", "nbytes": 4}
 
