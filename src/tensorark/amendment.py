@@ -15,11 +15,12 @@ from typing import Any
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
-from tensorark.conversion import Conversion, convert, not_itself
+from tensorark.conversion import Conversion, convert
 from tensorark.errors import Hint, InvalidInput
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.generation import Generation, generation
 from tensorark.hub import hub
+from tensorark.io.inputs import operation, refuse_input
 from tensorark.splitting import complete
 from tensorark.verbatim import Copy, Progress
 from tensorark.writer import Assembly, Writer
@@ -39,6 +40,7 @@ class Amendment:
     superseded: tuple[str, ...] = ()
 
 
+@operation()
 def append(
     path: PathLike,
     changes: PathLike | Mapping[str, Any],
@@ -70,7 +72,7 @@ def append(
         return _described(out.generation, sorted(changes))
     with api.open(changes) as file:
         complete(file)
-        not_itself(file, path)
+        refuse_input(Path(path))
         with generation(path, align=align) as new:
             model = hub(file)
             _check_names(model, new, replaces=replace)
@@ -110,6 +112,7 @@ def _append_file(file: File, new: Generation, attributes: Attributes, progress: 
     new.finish(tensors, attributes=KEEP if attributes is None else attributes)
 
 
+@operation()
 def repack(
     source: PathLike,
     target: PathLike,

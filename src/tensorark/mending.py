@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
-from tensorark.conversion import not_itself, target_of
+from tensorark.conversion import target_of
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.target import Options, Progress
@@ -28,6 +28,7 @@ from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.read import Record, tied
 from tensorark.formats.tensorbit.runtime import Remark, layers_of, remarks
 from tensorark.formats.tensorbit.walk import Found, guessed_shape, hidden_size, match, walk
+from tensorark.io.inputs import operation
 from tensorark.matching import choose
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.rules import Finding, Reading
@@ -134,6 +135,7 @@ def is_tensorbit(path: PathLike) -> bool:
         return False
 
 
+@operation()
 def mend(
     source: PathLike,
     target: PathLike,
@@ -170,7 +172,6 @@ def mend(
         raise InvalidInput("no such way", code="masks", expected=expected, found=masks)
     kind = target_of(target, format)
     with api.open(source, lenient=True) as file:
-        not_itself(file, target)
         work = _Work(file, _record(file))
         work.find()
         work.describe(config=config, architecture=architecture, layers=layers)
@@ -188,6 +189,7 @@ def mend(
         )
 
 
+@operation()
 def join(
     sources: Sequence[PathLike],
     target: PathLike,
@@ -209,8 +211,6 @@ def join(
     kind = target_of(target, format)
     with ExitStack() as opened:
         files = [opened.enter_context(api.open(each)) for each in sources]
-        for file in files:
-            not_itself(file, target)
         joined, changes = _joined(files)
         options = Options(overwrite=overwrite, align=align, progress=progress)
         written = kind.write(joined, Path(target), options)
@@ -222,6 +222,7 @@ def join(
         )
 
 
+@operation()
 def part(
     source: PathLike,
     target: PathLike,

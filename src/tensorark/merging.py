@@ -12,10 +12,10 @@ from pathlib import Path
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
-from tensorark.conversion import not_itself
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.formats.zt.write import check_align
 from tensorark.hub import hub
+from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.splitting import complete
 from tensorark.verbatim import Progress, copy_all
@@ -33,6 +33,7 @@ class Merge:
     nbytes: int
 
 
+@operation()
 def merge(
     root: PathLike,
     target: PathLike,
@@ -62,7 +63,6 @@ def merge(
         check_align(align)
     with api.open(root) as file:
         complete(file)
-        not_itself(file, path)
         if path.exists() and not overwrite:
             raise InvalidInput(
                 "the file exists already", code="exists", path=str(path), hint=OVERWRITE

@@ -20,6 +20,7 @@ from tensorark.formats.safetensors.header import Header
 from tensorark.formats.zt.amend import KEEP
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.generation import generation
+from tensorark.io.inputs import amending, operation
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.model import Span
@@ -50,6 +51,7 @@ def metadata_of(path: PathLike, *, tensor: str | None = None) -> dict[str, objec
         return dict(_attributes(file, tensor) or {})
 
 
+@operation()
 def edit_metadata(
     path: PathLike,
     values: Attributes | None = None,
@@ -81,7 +83,7 @@ def edit_metadata(
         if file.format.name == "zt" and not repack:
             _amend(file, tensor, new)
         else:
-            with publish(file.path, overwrite=True) as sink:
+            with amending(file.path), publish(file.path, overwrite=True) as sink:
                 _rewrite(file, carried, sink, progress)
     with api.open(path) as file:
         return Edit(path=file.path, attributes=new or {}, before=size, after=file.source.size())
@@ -159,6 +161,8 @@ def _rehead(file: File, header: Header, carried: Carried, sink: Sink, progress: 
     hold(tensors, file.path)
     with_attributes = [replace(each, attributes=carried.tensors.get(each.name)) for each in tensors]
     metadata = carry.to_text(carried.file, with_attributes)
+    if header.set_id is not None:  # it stays a shard of its set: no tensor changes
+        metadata = safetensors.stamped(metadata, header.set_id)
     sink.write(safetensors.reheaded(tensors, header.data_start, metadata))
     size = file.source.size()
     for start in range(header.data_start, size, CHUNK):

@@ -31,6 +31,7 @@ from tensorark.errors import (
     quoted,
 )
 from tensorark.folder import entry_of
+from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
 from tensorark.io.sibling import descendant
@@ -71,6 +72,7 @@ def bundle_path(path: PathLike) -> Path:
     return Path(path).with_name(Path(path).name + SUFFIX)
 
 
+@operation(writes=False)
 def sign_bundle(
     path: PathLike,
     key: PathLike,

@@ -18,7 +18,6 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried, brought_home
-from tensorark.conversion import not_itself
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN
@@ -26,6 +25,7 @@ from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.rules import is_shard_name
 from tensorark.formats.zt.write import check_align
 from tensorark.hub import hub
+from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
 from tensorark.model import Encoded, Part, Raw, Shard, Span, Tensor
@@ -50,6 +50,7 @@ class Overlay:
     nbytes: int
 
 
+@operation()
 def overlay(
     base: PathLike,
     changes: PathLike,
@@ -97,6 +98,7 @@ def overlay(
         return work.write(Path(target), overwrite=overwrite)
 
 
+@operation()
 def delta(
     base: PathLike,
     new: PathLike,
@@ -178,8 +180,6 @@ class _Work:
                 found=self.base.format.title,
                 hint="convert the base to `.zt` first",
             )
-        not_itself(self.base, target)
-        not_itself(self.changes, target)
 
     def _labels(self, target: Path) -> dict[str | None, str]:
         """Name the files of the base as shards of the target: by what finds them without search."""

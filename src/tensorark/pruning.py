@@ -16,11 +16,12 @@ from typing import Final, Literal, NamedTuple
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
-from tensorark.conversion import not_itself, target_of
+from tensorark.conversion import target_of
 from tensorark.conversion.pruned import Pruned, Work
 from tensorark.conversion.recast import Pieces, Recast
 from tensorark.conversion.target import Options, Progress
 from tensorark.errors import InvalidInput, NotFound, quoted
+from tensorark.io.inputs import operation
 from tensorark.matching import matcher, near, require_matches
 from tensorark.model import Catalog, Tensor
 from tensorark.view import TensorView
@@ -82,6 +83,7 @@ class Given(NamedTuple):
         return name in self.scores or name in self.masks
 
 
+@operation()
 def prune(
     source: PathLike,
     target: PathLike,
@@ -131,7 +133,6 @@ def prune(
         raise InvalidInput(detail, code="option", expected="one of them")
     with ExitStack() as opened:
         file = opened.enter_context(api.open(source))
-        not_itself(file, target)
         given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
         home = brought_home(file.catalog)

@@ -33,6 +33,7 @@ from tensorark.hashing import (
     workers,
 )
 from tensorark.hub import model_of
+from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.model import Part, Raw, Span, Tensor, cut
 from tensorark.rules import Finding
@@ -116,6 +117,7 @@ class SealCheck:
 # ------------------------------------------------------------------------------------------ sealing
 
 
+@operation(writes=False)
 def seal(
     path: PathLike,
     target: PathLike | None = None,

@@ -27,6 +27,7 @@ from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.write import encode_content_part, encode_objects
 from tensorark.hashing import Progress, part_digests, sha256_of, span_digest, whole, workers
 from tensorark.hub import model_of
+from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
 from tensorark.io.sibling import descendant
@@ -86,6 +87,7 @@ class SignatureCheck:
 # ------------------------------------------------------------------------------------------ signing
 
 
+@operation(writes=False)
 def sign(
     path: PathLike,
     key: PathLike,

@@ -12,9 +12,8 @@ import re
 import resource
 import threading
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -25,18 +24,18 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
-from tensorark.conversion import not_itself
 from tensorark.conversion.zt import hold
 from tensorark.errors import Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
 from tensorark.hub import hub
-from tensorark.io.publish import publish
+from tensorark.io.fileset import fresh, publish_set
+from tensorark.io.inputs import operation
 from tensorark.io.shards import HASHES
 from tensorark.io.sink import Sink
 from tensorark.model import Part, Raw, Shard, Span, Tensor
-from tensorark.verbatim import UNKNOWN, Progress, again, length_of, moved, stored
+from tensorark.verbatim import UNKNOWN, Progress, length_of, moved, stored
 from tensorark.writer import check_digest, revalidate
 
 if TYPE_CHECKING:
@@ -70,6 +69,7 @@ class SplitPlan:
     max_size: int | None = None
 
 
+@operation()
 def split(
     source: PathLike,
     root: PathLike,
@@ -104,12 +104,10 @@ def split(
         model = hub(file)
         hold(model)
         heaps, placed = _planned(model, max_size, by, check_align(align), full=full)
-        plan = _described(model, target, heaps, max_size)
+        plan = _described(model, target, heaps, max_size, overwrite=overwrite)
         if dry_run:
             return plan
         complete(file)
-        for path in (target, *(Path(shard.path) for shard in plan.shards)):
-            not_itself(file, path)
         _check_count(len(plan.shards))
         _write(model, plan, heaps, placed, algorithm, overwrite=overwrite, progress=progress)
         return plan
@@ -328,12 +326,20 @@ def _natural(text: str) -> list[tuple[int, str]]:
     return [(len(each.lstrip("0")), each) if each.isdigit() else (0, each) for each in pieces]
 
 
-def _described(file: File, root: Path, heaps: Sequence[_Heap], max_size: int | None) -> SplitPlan:
-    names = [f"{at:05}-of-{len(heaps):05}" for at in range(1, len(heaps) + 1)]
+def _described(
+    file: File, root: Path, heaps: Sequence[_Heap], max_size: int | None, *, overwrite: bool
+) -> SplitPlan:
+    labels = [f"{at:05}-of-{len(heaps):05}" for at in range(1, len(heaps) + 1)]
+
+    def named(turn: int) -> list[str]:
+        before = f"r{turn}-" if turn else ""
+        return [f"{root.stem}-{before}{label}.zt" for label in labels]
+
+    names = fresh(root, named, overwrite=overwrite)
     shards = [
         PlannedShard(
-            name=name,
-            path=str(root.with_name(f"{root.stem}-{name}.zt")),
+            name=name[len(root.stem) + 1 : -len(".zt")],
+            path=str(root.with_name(name)),
             tensors=tuple(heap.tensors),
             size=heap.size,
             exceeds=heap.exceeds,
@@ -390,37 +396,25 @@ def _write(
     overwrite: bool,
     progress: Progress,
 ) -> None:
-    """Write every file under another name, then give them theirs: the root last."""
-    made: list[Path] = []
-    try:
-        with ExitStack() as unpublished:
-            root = unpublished.enter_context(publish(plan.root, overwrite=overwrite))
-            root.reserve(sum(shard.size for shard in plan.shards))
-            sinks = []
-            for planned in plan.shards:
-                if not overwrite:
-                    unpublished.push(_noting(made, Path(planned.path)))
-                sinks.append(unpublished.enter_context(publish(planned.path, overwrite=overwrite)))
-            work = _Work(file, placed, algorithm, progress)
-            shards = dict(
-                zip((each.name for each in plan.shards), work.write(heaps, sinks), strict=True)
-            )
-            _write_root(file, placed, shards, root)
-    except BaseException:
-        for path in made:  # shards whose names had appeared, and that were not there before
-            with suppress(OSError):
-                path.unlink()
-        raise
+    """Write every file, then give them their names: the root last."""
+    names = [Path(each.path).name for each in plan.shards]
+    with publish_set(Path(plan.root), names, overwrite=overwrite, members=_members) as made:
+        root, sinks = made
+        root.reserve(sum(shard.size for shard in plan.shards))
+        work = _Work(file, placed, algorithm, progress)
+        labels = [each.name for each in plan.shards]
+        shards = dict(zip(labels, work.write(heaps, sinks), strict=True))
+        _write_root(file, placed, shards, root)
 
 
-def _noting(made: list[Path], path: Path) -> Callable[..., None]:
-    """Return an exit that notes `path` if the file behind it has appeared."""
+def _members(root: Path) -> list[str]:
+    """Return the names that the shards of a `.zt` have by convention.
 
-    def note(kind: type[BaseException] | None, *_rest: object) -> None:
-        if kind is None:
-            made.append(path)
-
-    return note
+    Raises:
+        Error: when it is none.
+    """
+    with api.open(root, io="pread", structural=True) as file:
+        return [f"{root.stem}-{label}.zt" for label in file.catalog.files]
 
 
 class _Stopped(Exception):
@@ -458,8 +452,7 @@ class _Work:
         hashed = _Hashed(sink, self.algorithm)
         hashed.write(MAGIC)
         for blob in heap.blobs:
-            if blob.offset > sink.tell():  # parts without bytes may share a place that has passed
-                hashed.advance(blob.offset)
+            hashed.advance(blob.offset)
             blob.digest = self._copy(blob, hashed)
         if heap.full:
             own = [_placed(tensor, self.placed, {heap.number: None}) for tensor in heap.own]
@@ -495,12 +488,9 @@ def _write_root(file: File, placed: _Places, shards: Mapping[str, Shard], sink: 
     for name in sorted(file):
         tensor = replace(file.catalog.tensors[name], attributes=carried.tensors.get(name))
         for role, part in tensor.parts.items():
-            where = ("objects", name, "parts", role)
-            _, blob = placed[part.blob.spans]
-            if blob.where != where:
-                again(file, part, where)
             if isinstance(part.blob, Raw):
-                check_digest(part, blob.digest, where, file.path)
+                _, blob = placed[part.blob.spans]
+                check_digest(part, blob.digest, ("objects", name, "parts", role), file.path)
         tensors.append(_placed(tensor, placed, labels))
     sink.write(MAGIC)
     sink.skip(ALIGN - len(MAGIC))

@@ -127,7 +127,7 @@ def test_no_words_give_the_help_on_standard_error(tark):
 
 
 def test_a_missing_shard_ends_with_five_and_the_rest_can_be_listed(tark, zt, tmp_path):
-    assert tark("convert", zt, tmp_path / "set.safetensors", "--max-size", 360).code == 0
+    assert tark("convert", zt, tmp_path / "set.safetensors", "--max-size", 440).code == 0
     index, shards = tmp_path / "set.safetensors.index.json", sorted(tmp_path.glob("set-*"))
     names = tark("ls", shards[0], "-q").out.split()
     shards[0].unlink()
@@ -148,7 +148,7 @@ def test_a_missing_shard_ends_with_five_and_the_rest_can_be_listed(tark, zt, tmp
 def test_the_index_of_a_folder_is_used_and_strays_are_told(tark, zt, tmp_path):
     folder = tmp_path / "set"
     folder.mkdir()
-    assert tark("convert", zt, folder / "model.safetensors", "--max-size", 360).code == 0
+    assert tark("convert", zt, folder / "model.safetensors", "--max-size", 440).code == 0
     (folder / "consolidated.safetensors").write_bytes(
         (folder / "model-00001-of-00002.safetensors").read_bytes()
     )

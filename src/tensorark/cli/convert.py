@@ -14,11 +14,12 @@ from tensorark.cli.parameters import size
 from tensorark.cli.sizes import holes_note, sizes_of, sizes_text
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion import Conversion, Target, convert, not_itself, prepared, target_of
+from tensorark.conversion import Conversion, Target, convert, prepared, target_of
 from tensorark.errors import InvalidInput, escaped, quoted
 from tensorark.hub import hub
 from tensorark.inspect.report import PAGE, totals
 from tensorark.inspect.text import counted, nbytes_text, totals_text
+from tensorark.io.inputs import refuse_input
 
 
 @verb(
@@ -114,7 +115,7 @@ def command(
 def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any]:
     """Return what will be done, having refused what can be refused without reading payload."""
     kind: Target = target_of(goal, wanted["to"])
-    not_itself(file, goal)
+    refuse_input(Path(goal))
     if Path(goal).exists() and not force:
         hint = "--force replaces it"
         raise InvalidInput("the file exists already", code="exists", path=goal, hint=hint)

@@ -14,6 +14,7 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, escaped
 from tensorark.inspect.text import counted
+from tensorark.io.inputs import note_path
 from tensorark.mending import Mended, join, mend, part
 
 
@@ -153,6 +154,7 @@ def _config(path: str) -> dict[str, object]:
     """Read a configuration: ours, or that of a Hugging Face model."""
     from tensorark.mending import config_of
 
+    note_path(path)
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

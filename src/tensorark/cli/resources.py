@@ -16,6 +16,7 @@ from tensorark.cli.verb import verb
 from tensorark.conversion.ninfer import read_resource, replace_resources, resources
 from tensorark.errors import InvalidInput, ReadFailed, escaped
 from tensorark.inspect.text import nbytes_text
+from tensorark.io.inputs import note_path
 from tensorark.parameters import directory_of
 
 
@@ -130,6 +131,7 @@ def _replace(
         role, separator, source = word.partition("=")
         if not separator or not role or not source:
             raise InvalidInput("no replacement", code="replace", expected="ROLE=FILE", found=word)
+        note_path(source)
         try:
             found[role] = Path(source).read_bytes()
         except OSError as error:

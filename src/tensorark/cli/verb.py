@@ -107,14 +107,17 @@ class Verb(click.Command):
             formatter.write_dl([(str(code), meaning) for code, meaning in self.exits.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; what the library logs goes to standard error."""
+        """Run the verb as one operation; what the library logs goes to standard error."""
+        from tensorark.io.inputs import operation
+
         logger = logging.getLogger("tensorark")
         levels = (logging.WARNING, logging.INFO, logging.DEBUG)
         handler = _Notes()
         logger.addHandler(handler)
         logger.setLevel(logging.ERROR if settings().quiet else levels[min(settings().verbose, 2)])
         try:
-            return super().invoke(ctx)
+            with operation(writes=False):
+                return super().invoke(ctx)
         finally:
             logger.removeHandler(handler)
 

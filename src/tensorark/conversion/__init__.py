@@ -28,6 +28,7 @@ from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_
 from tensorark.conversion.zt import ZT
 from tensorark.errors import InvalidInput
 from tensorark.hub import hub
+from tensorark.io.inputs import operation
 
 __all__ = ["TARGETS", "Conversion", "Options", "Target", "convert", "target_of"]
 
@@ -69,6 +70,7 @@ class Conversion:
     cast: Casting | None = None
 
 
+@operation()
 def convert(
     source: PathLike,
     target: PathLike,
@@ -131,7 +133,6 @@ def convert(
     )
     _check_options(kind, options)
     with api.open(source, lenient=lenient) as file:
-        not_itself(file, target)
         recast, done = _recast(file, quantised, quantised_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
@@ -212,21 +213,3 @@ def _check_options(target: Target, options: Options) -> None:
         if getattr(options, name) is not None and name not in target.options:
             detail = f"{target.name} takes no {name.replace('_', ' ')}"
             raise InvalidInput(detail, code="option", found=getattr(options, name))
-
-
-def _is_same(path: PathLike, other: PathLike) -> bool:
-    try:
-        return Path(path).samefile(other)
-    except (OSError, ValueError):  # one of them is not there, or is no path
-        return False
-
-
-def not_itself(file: File, target: PathLike) -> None:
-    """Refuse a target that is an input: inputs are never outputs.
-
-    Raises:
-        InvalidInput: when `target` is the opened file or one of its shards.
-    """
-    if any(_is_same(each, target) for each in [Path(file.path), *file.paths()]):
-        detail = "the target is the file that is converted; inputs are never written"
-        raise InvalidInput(detail, code="same-file", path=str(target))

@@ -7,14 +7,15 @@ fails half way. Knows nothing of what the payload means.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tensorark import api
 from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer.directory import Stored
-from tensorark.formats.ninfer.write import Plan
-from tensorark.io.publish import publish
+from tensorark.formats.ninfer.write import Plan, part_name
+from tensorark.io.fileset import publish_set
 from tensorark.writer import revalidate
 
 if TYPE_CHECKING:
@@ -33,33 +34,47 @@ def write_set(
     target: Path,
     *,
     overwrite: bool = False,
-    inputs: Iterable[Path] = (),
     progress: Progress = lambda _done: None,
 ) -> list[str]:
     """Write the set of `plan` beside `target`, its entry, and return the names of its files.
 
     `payload` gives the whole logical payload in order. Every file is complete and on the disk
     before the first one gets its name; the entry gets its own last. After a failure none of them is
-    there. `inputs` are files that are read meanwhile and never written.
+    there, and a set that was there is as it was.
 
     Raises:
         InvalidInput: when a file exists already, is an input, or the payload has another length.
         ReadFailed: when the system refuses.
     """
-    paths = [target.with_name(each.name) for each in plan.files]
-    _refuse_inputs(paths, list(inputs))
-    revealed: list[Path] = []
-    with (
-        _taken_back(revealed),
-        ExitStack() as unpublished,
-    ):  # published in the reverse of this order
-        sinks = [
-            unpublished.enter_context(_revealing(path, revealed, overwrite=overwrite))
-            for path in paths
-        ]
-        _spread(plan, payload, sinks, progress)
-        revalidate(sinks[0], canonical_form=False)
-    return [str(path) for path in paths]
+    names = [each.name for each in plan.files[1:]]
+    with publish_set(target, names, overwrite=overwrite, members=_members) as (entry, sinks):
+        _spread(plan, payload, [entry, *sinks], progress)
+        revalidate(entry, canonical_form=False)
+    return [str(target.with_name(each.name)) for each in plan.files]
+
+
+def turn_of(target: Path, *, overwrite: bool) -> int:
+    """Return the turn whose names of continuations are free beside `target` (see `part_name`).
+
+    Without `overwrite` it is the first one: whatever has a name of it is in the way.
+    """
+    turn = 0
+    if overwrite:
+        with suppress(OSError):
+            taken = {path.name for path in target.absolute().parent.iterdir()}
+            while part_name(target.name, 1, turn) in taken:
+                turn += 1
+    return turn
+
+
+def _members(entry: Path) -> list[str]:
+    """Return the names of the continuations of an artifact.
+
+    Raises:
+        Error: when it is none.
+    """
+    with api.open(entry, io="pread") as file:
+        return [*file.catalog.files] if file.format.name == "ninfer" else []
 
 
 def _spread(plan: Plan, payload: Iterable[Buffer], sinks: list[Sink], progress: Progress) -> None:
@@ -126,33 +141,3 @@ def _zeros(length: int) -> Iterator[bytes]:
     while length > 0:
         yield _ZEROS[:length]
         length -= len(_ZEROS)
-
-
-@contextmanager
-def _revealing(path: Path, revealed: list[Path], *, overwrite: bool) -> Iterator[Sink]:
-    """Publish a file, and note it when that made a new name."""
-    new = not path.exists()
-    with publish(path, overwrite=overwrite) as sink:
-        yield sink
-    if new:
-        revealed.append(path)
-
-
-@contextmanager
-def _taken_back(revealed: list[Path]) -> Iterator[None]:
-    """Remove what was published of a set that is not complete."""
-    try:
-        yield
-    except BaseException:
-        for path in revealed:
-            with suppress(OSError):
-                path.unlink()
-        raise
-
-
-def _refuse_inputs(paths: Iterable[Path], inputs: list[Path]) -> None:
-    present = [each for each in inputs if each.exists()]
-    for path in paths:
-        if path.exists() and any(path.samefile(each) for each in present):
-            detail = "a file of the set is one that is read; inputs are never written"
-            raise InvalidInput(detail, code="same-file", path=str(path))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.errors import InvalidInput, ReadFailed, Rejected
+from tensorark.io.inputs import note_path
 from tensorark.io.sibling import sibling
 from tensorark.wire.strictjson import Malformed, parse
 
@@ -71,6 +72,7 @@ def find_config(model: str) -> Config | None:
 
 
 def _read(path: Path) -> Mapping[str, object]:
+    note_path(path)
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST + 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.conversion.artifact import objects_payload, write_set
+from tensorark.conversion.artifact import objects_payload, turn_of, write_set
 from tensorark.conversion.target import Options, Target
 from tensorark.errors import (
     InvalidInput,
@@ -39,10 +39,10 @@ from tensorark.formats.ninfer.read import judge_directory
 from tensorark.formats.ninfer.survey import gaps
 from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
 from tensorark.hub import ATTRIBUTE, description_of, payload_of
+from tensorark.io.inputs import operation
 from tensorark.model import Part, Raw
-from tensorark.parameters import directory_of, judge_uses
+from tensorark.parameters import directory_of
 from tensorark.rules import Reading
-from tensorark.steps import drive
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,26 +52,7 @@ Progress = Callable[[int], None]
 # ------------------------------------------------------------------------------- re-split and join
 
 
-def sound_payload(file: File, directory: Directory) -> Iterator[memoryview]:
-    """Yield the whole logical payload, once every object and use in it was judged.
-
-    Raises:
-        Rejected: when one breaks a rule: what a reader would refuse is not passed on.
-    """
-    from tensorark.formats.ninfer.architecture import judge_payload
-
-    for name in file.catalog.tensors:
-        file.pass_layout(("objects", name))
-    try:
-        for _unknown in judge_uses(file, directory, Reading()):
-            pass  # what is not understood is copied as it is
-        drive(judge_payload(directory, Reading()), file.source)
-    except Rejected as error:
-        error.located(file.path)
-        raise
-    yield from payload_of(file, directory)
-
-
+@operation()
 def resplit(
     source: PathLike,
     target: PathLike,
@@ -96,22 +77,17 @@ def resplit(
         planned = replan(
             directory,
             entry=Path(target).name,
+            turn=turn_of(Path(target), overwrite=overwrite),
             artifact_id=artifact_id or uuid.uuid4().bytes,
             max_file_bytes=max_file_bytes,
         )
         return write_set(
             planned,
-            sound_payload(file, directory),
+            payload_of(file, directory),
             Path(target),
             overwrite=overwrite,
-            inputs=_inputs(file),
             progress=progress,
         )
-
-
-def _inputs(file: File) -> list[Path]:
-    folder = Path(file.path).parent
-    return [Path(file.path), *(folder / each for each in file.catalog.files)]
 
 
 # ---------------------------------------------------------------------------------------- resources
@@ -176,6 +152,7 @@ def read_resource(file: File, role: str) -> bytes:
     return bytes(file.payload(Part(directory.blob(stored), "u8"), ("objects", stored.id)))
 
 
+@operation()
 def replace_resources(
     source: PathLike,
     target: PathLike,
@@ -203,6 +180,7 @@ def replace_resources(
             members,
             payload_size(objects),
             entry=Path(target).name,
+            turn=turn_of(Path(target), overwrite=overwrite),
             artifact_id=artifact_id or uuid.uuid4().bytes,
             max_file_bytes=max_file_bytes,
         )
@@ -218,7 +196,6 @@ def replace_resources(
             objects_payload(objects, data),
             Path(target),
             overwrite=overwrite,
-            inputs=_inputs(file),
             progress=progress,
         )
 
@@ -302,6 +279,7 @@ def _from_hub(file: File, target: Path, options: Options) -> list[str]:
         planned = replan(
             directory,
             entry=target.name,
+            turn=turn_of(target, overwrite=options.overwrite),
             artifact_id=options.artifact_id or uuid.uuid4().bytes,
             max_file_bytes=limit,
         )
@@ -311,7 +289,6 @@ def _from_hub(file: File, target: Path, options: Options) -> list[str]:
         _carried_payload(file, directory, attribute.get("strays", [])),
         target,
         overwrite=options.overwrite,
-        inputs=_inputs(file),
         progress=options.progress,
     )
 
@@ -481,15 +458,15 @@ def write(file: File, target: Path, options: Options) -> list[str]:
     planned = replan(
         directory,
         entry=target.name,
+        turn=turn_of(target, overwrite=options.overwrite),
         artifact_id=options.artifact_id or uuid.uuid4().bytes,
         max_file_bytes=options.max_shard_size,
     )
     return write_set(
         planned,
-        sound_payload(file, directory),
+        payload_of(file, directory),
         target,
         overwrite=options.overwrite,
-        inputs=_inputs(file),
         progress=options.progress,
     )
 

@@ -23,6 +23,7 @@ from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, restore
 from tensorark.hub import ATTRIBUTE
 from tensorark.hub import hub as as_hub
+from tensorark.io.inputs import operation
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import directory_of
 
@@ -32,6 +33,7 @@ Progress = Callable[[int], None]
 _CHUNK: Final = 1 << 20
 
 
+@operation()
 def export_objects(
     source: PathLike,
     target: PathLike,
@@ -68,6 +70,7 @@ def export_objects(
         return SAFETENSORS.write(Recast(file, catalog, {}), Path(target), options)
 
 
+@operation()
 def import_objects(
     source: PathLike,
     target: PathLike,
@@ -100,7 +103,6 @@ def import_objects(
             _padded(objects_payload(objects, data), directory.payload_bytes),
             Path(target),
             overwrite=overwrite,
-            inputs=file.paths(),
             progress=progress,
         )
 

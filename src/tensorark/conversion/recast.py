@@ -10,7 +10,6 @@ from typing import Final
 
 from tensorark.api import CHUNK, File
 from tensorark.model import Catalog, Encoded, Part
-from tensorark.rules import Reading
 from tensorark.view import Ranges
 
 Pieces = Callable[[], Iterator[memoryview]]
@@ -41,13 +40,11 @@ class Recast(File):
             return self._made.get(part.blob.encoding.removeprefix(_PREFIX))
         return None
 
-    def pieces(
-        self, part: Part, where: tuple[str | int, ...] = (), reading: Reading | None = None
-    ) -> Iterator[memoryview]:
+    def pieces(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
         """Yield the bytes of a part in pieces of at most `CHUNK` bytes."""
         pieces = self._pieces(part)
         if pieces is None:
-            yield from super().pieces(part, where, reading)
+            yield from super().pieces(part, where)
             return
         for piece in pieces():
             for start in range(0, len(piece), CHUNK):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import xxhash
 
-from tensorark import carry
+from tensorark import carry, documents
 from tensorark.api import File
 from tensorark.conversion.target import Options, Progress, Target, require_none
 from tensorark.errors import Hint
 from tensorark.formats import safetensors
+from tensorark.formats.zt.digest import content_digest
+from tensorark.io.fileset import fresh, publish_set
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.model import Tensor
@@ -43,22 +44,35 @@ def _write_shards(
 ) -> list[str]:
     """Write a shard set; the index that makes the shards a model is published last."""
     planned = safetensors.plan_shards(tensors, options.max_shard_size or 0, metadata)
-    names = safetensors.shard_names(target.stem, len(planned))
-    shards = dict(zip(names, planned, strict=True))
     index = target.with_name(safetensors.index_name(target.stem))
-    with ExitStack() as unpublished:  # published in the reverse of this order
-        last = unpublished.enter_context(publish(index, overwrite=options.overwrite))
-        sinks = {
-            name: unpublished.enter_context(
-                publish(target.with_name(name), overwrite=options.overwrite)
-            )
-            for name in names
-        }
-        for name, held in shards.items():
-            _write_file(file, held, metadata, sinks[name], options.progress)
-            sinks[name].settle()  # or many shards would keep their buffers
-        last.write(safetensors.index_bytes(shards))
-    return [str(target.with_name(name)) for name in names] + [str(index)]
+
+    def named(turn: int) -> list[str]:
+        stem = target.stem if not turn else f"{target.stem}-r{turn}"
+        return [*safetensors.shard_names(stem, len(planned))]
+
+    names = fresh(index, named, overwrite=options.overwrite)
+    shards = dict(zip(names, planned, strict=True))
+    stamp = safetensors.stamped(metadata, safetensors.UNKNOWN)
+    with publish_set(index, names, overwrite=options.overwrite, members=_members) as (last, sinks):
+        hashed: list[Tensor] = []
+        for sink, held in zip(sinks, shards.values(), strict=True):
+            hashed += _write_file(file, held, stamp, sink, options.progress)
+            sink.settle()  # or many shards would keep their buffers
+        identity = content_digest(hashed)
+        for sink, held in zip(sinks, shards.values(), strict=True):
+            at = safetensors.place(safetensors.plan(held, stamp).header)
+            sink.patch([(at, identity.encode("ascii"))])
+        last.write(safetensors.index_bytes(shards, identity))
+    return [*(str(target.with_name(name)) for name in names), str(index)]
+
+
+def _members(index: Path) -> list[str]:
+    """Return the names of the shards that an index names.
+
+    Raises:
+        Error: when it is none.
+    """
+    return safetensors.shards_named(documents.read_bytes(index))
 
 
 def metadata_of(file: File) -> dict[str, str] | None:
@@ -95,9 +109,12 @@ def _write_file(
     metadata: Mapping[str, str] | None,
     sink: Sink,
     progress: Progress,
-) -> None:
+) -> list[Tensor]:
+    """Write one file; return its tensors with the digests of what was written."""
     plan = safetensors.plan(tensors, metadata)
     sink.write(plan.header)
+    known = {each.name: each for each in tensors}
+    hashed = []
     for name in plan.order:
         part = file.catalog.tensors[name].parts["data"]
         where = ("objects", name, "parts", "data")
@@ -108,8 +125,11 @@ def _write_file(
                 state.update(piece)
                 sink.write(piece)
             progress(len(chunk))
-        check_digest(part, "xxh3:" + state.hexdigest(), where, file.path)
+        digest = "xxh3:" + state.hexdigest()
+        check_digest(part, digest, where, file.path)
+        hashed.append(replace(known[name], parts={"data": replace(part, digest=digest)}))
     revalidate(sink, canonical_form=False)
+    return hashed
 
 
 SAFETENSORS: Final = Target(

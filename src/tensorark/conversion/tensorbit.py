@@ -6,12 +6,7 @@ planned, judge the result by the reader's own rules, publish.
 
 from __future__ import annotations
 
-import errno
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,10 +16,11 @@ import xxhash
 from tensorark import api, carry
 from tensorark.api import File
 from tensorark.conversion.target import Options, Progress, Target, require_none
-from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed, Unsupported, quoted
+from tensorark.errors import Error, InvalidInput, Unsupported
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
 from tensorark.formats.tensorbit.write import Placed
+from tensorark.io.fileset import publish_folder
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.model import Tensor
@@ -72,7 +68,7 @@ def write_directory(file: File, target: Path, options: Options) -> list[str]:
     hold(tensors, file.path)
     plan = planning.plan_directory(tensors, facts)
     names = [*(placed.file or "" for placed in plan.blobs), reading.MANIFEST]
-    with _published(target, overwrite=options.overwrite) as folder:
+    with publish_folder(target, overwrite=options.overwrite, owns=_is_ours) as folder:
         for placed in plan.blobs:
             with publish(folder / (placed.file or ""), overwrite=False) as sink:
                 _write_blob(file, placed, sink, options.progress)
@@ -133,68 +129,9 @@ def _write_blob(file: File, placed: Placed, sink: Sink, progress: Progress) -> N
         check_digest(part, "xxh3:" + state.hexdigest(), where, file.path)
 
 
-@contextmanager
-def _published(target: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Give a folder that becomes `target` when the block ends without an exception.
-
-    One that is there already is replaced only if it holds nothing but blobs and a manifest.
-    """
-    goal = target.absolute()
-    if os.path.lexists(goal):
-        _require_replaceable(goal, overwrite=overwrite)
-    folder = goal.with_name(f".{goal.name[:200]}.{secrets.token_hex(8)}.partial")
-    try:
-        folder.mkdir()
-    except OSError as error:
-        raise ReadFailed(error.strerror or str(error), path=str(goal.parent)) from error
-    try:
-        yield folder
-        _reveal(folder, goal)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _require_replaceable(goal: Path, *, overwrite: bool) -> None:
-    if not goal.is_dir() or goal.is_symlink():
-        raise InvalidInput("not a folder", code="not-a-folder", path=str(goal))
-    names = [each.name for each in goal.iterdir()]
-    if names and not overwrite:
-        raise InvalidInput("the folder is not empty", code="exists", path=str(goal), hint=OVERWRITE)
-    strays = [n for n in names if n != reading.MANIFEST and not n.endswith(reading.SUFFIX)]
-    if strays:
-        raise InvalidInput(
-            "the folder holds something else, which would be lost",
-            code="exists",
-            path=str(goal),
-            found=quoted(strays[0]),
-        )
-
-
-def _reveal(folder: Path, goal: Path) -> None:
-    """Rename `folder` to `goal`; what was there goes only when the new one has its place."""
-    old = folder.with_suffix(".replaced")
-    try:
-        if goal.exists():
-            goal.rename(old)
-        try:
-            folder.rename(goal)
-        except OSError:
-            if old.exists():
-                old.rename(goal)
-            raise
-        descriptor = os.open(goal.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:
-                raise
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        detail = error.strerror or str(error)
-        raise ReadFailed(detail, code="write-failed", path=str(goal)) from error
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+def _is_ours(name: str) -> bool:
+    """Tell whether a directory that Tensorbit made may hold a file of that name."""
+    return name == reading.MANIFEST or name.endswith(reading.SUFFIX)
 
 
 def _rejudge(path: Path) -> None:

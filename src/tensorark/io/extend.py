@@ -6,7 +6,6 @@ cut or move a byte that was there before.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tensorark.errors import Error, InvalidInput, ReadFailed
+from tensorark.io.locks import take
 from tensorark.io.sink import Sink
 from tensorark.io.writer import PAGE, write_failed
 
@@ -67,7 +67,8 @@ def _open(target: Path) -> int:
             path=str(target),
             hint="write to the file itself, or make a copy",
         )
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags |= getattr(os, "O_CLOEXEC", 0)
     try:
         return os.open(target, flags)
     except OSError as error:
@@ -78,14 +79,8 @@ def _check(target: Path, descriptor: int, size: int) -> None:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise InvalidInput("not a regular file", code="not-a-file", path=str(target))
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise ReadFailed(
-            "another process is writing this file", code="locked", path=str(target)
-        ) from error
-    except OSError:  # a filesystem without locks
-        pass
+    if take(descriptor) is False:
+        raise ReadFailed("another process is writing this file", code="locked", path=str(target))
     found = os.fstat(descriptor).st_size
     if found != size:
         raise ReadFailed(

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.io.inputs import is_writing
 from tensorark.io.mount import filesystem, is_remote
 from tensorark.io.opened import Opened
 from tensorark.io.shards import Shards
@@ -232,8 +233,9 @@ class LocalSource:
             raise
 
     def _open(self, path: Path) -> Opened:
-        mapped = self._io == "mmap" or (self._io == "auto" and not is_remote(filesystem(path)))
-        return Opened(path, mapped=mapped)
+        # What is written to is not mapped: were the source cut meanwhile, its pages would be gone.
+        mappable = self._io == "auto" and not is_writing() and not is_remote(filesystem(path))
+        return Opened(path, mapped=self._io == "mmap" or mappable)
 
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

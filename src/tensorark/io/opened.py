@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.errors import ReadFailed, quoted
+from tensorark.io.inputs import note
 from tensorark.io.lending import Lending
 from tensorark.io.memory import allocate, mapped
 from tensorark.io.source import octets, short_read, within
@@ -49,6 +50,7 @@ class Opened:
         self._descriptor = -1
         self._closing = os.close  # kept here: at interpreter exit the module may be gone before us
         self._descriptor, status = _open_regular(self.path)
+        note(status, self.path)
         self.size = status.st_size
         self._stamp = (status.st_size, status.st_mtime_ns)
         self._view = self._map() if mapped and self.size else None

@@ -7,7 +7,6 @@ before the new one is whole and on the disk.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -19,6 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.errors import OVERWRITE, InvalidInput, ReadFailed
+from tensorark.io import locks
+from tensorark.io.inputs import refuse_input
+from tensorark.io.mount import filesystem, is_remote
 from tensorark.io.sink import Sink
 from tensorark.io.writer import write_failed
 
@@ -27,57 +29,144 @@ _ROOM: Final = 255 - len("..partial") - 17  # bytes that a file name leaves for 
 _STALE: Final = 24 * 60 * 60  # seconds
 
 
+class Staged:
+    """A file on its way to its name: written through `sink`, then synced, then revealed.
+
+    It has no name before that where the system allows it, so that nothing is left of a process that
+    dies; else, and for the moment of replacing a file, that is ``.<name>.<random>.partial``.
+    """
+
+    __slots__ = ("_descriptor", "_overwrite", "_partial", "sink", "target")
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, overwrite: bool, direct: bool = True
+    ) -> None:
+        """Begin a file that becomes `path`; refuse at once what cannot become of it.
+
+        Raises:
+            InvalidInput: when `path` is read by the running operation (code ``same-file``), exists
+                and `overwrite` is false (``exists``), or is no regular file (``not-a-file``).
+            ReadFailed: when the system refuses (``missing-folder``, ``no-space``,
+                ``write-failed``).
+        """
+        self.target = Path(path).absolute()  # the process may change its folder meanwhile
+        self._overwrite = overwrite
+        refuse_input(self.target)
+        before = _existing(self.target, overwrite=overwrite)
+        for leftover in leftovers(self.target.parent, name=self.target.name):
+            with suppress(OSError):
+                leftover.unlink()
+        self._partial, self._descriptor = _begun(self.target)
+        try:
+            locks.take(self._descriptor)
+            if before is not None:
+                _dress(self._descriptor, before)
+            where = self._partial or Path(f"/proc/self/fd/{self._descriptor}")
+            self.sink = Sink(where, self.target, self._descriptor, direct=direct)
+        except BaseException:
+            os.close(self._descriptor)
+            self._forget()
+            raise
+
+    def reveal(self) -> None:
+        """Give the file, which is whole and on the disk, its name. The folder is not synced yet.
+
+        Raises:
+            InvalidInput: when a file of that name has appeared and may not be replaced.
+            ReadFailed: when the system refuses.
+        """
+        try:
+            if self._overwrite and os.path.lexists(self.target):
+                self._name().replace(self.target)
+            elif self._partial is not None or not self._link(self.target):
+                _link_or_claim(self._name(), self.target)
+        except FileExistsError as error:
+            if not self._overwrite:
+                raise exists(self.target) from error
+            try:  # another writer was faster
+                self._name().replace(self.target)
+            except OSError as later:
+                raise write_failed(later, str(self.target)) from later
+        except OSError as error:
+            raise write_failed(error, str(self.target)) from error
+        self._forget()
+
+    def drop(self) -> None:
+        """Let go of the file; what was not revealed is gone. The name goes before the bytes."""
+        self._forget()
+        self.sink.close()
+
+    def _name(self) -> Path:
+        """Return the temporary name, made now if the file has none."""
+        if self._partial is None:
+            partial = _partial(self.target)
+            if not self._link(partial):
+                _copy(self._descriptor, partial, self.target)
+            self._partial = partial
+        return self._partial
+
+    def _link(self, path: Path) -> bool:
+        """Give the file a name; False where the filesystem has files without one, but no links."""
+        try:
+            # An absolute path needs no folder, but only with one does `os.link` follow links.
+            os.link(f"/proc/self/fd/{self._descriptor}", path, src_dir_fd=self._descriptor)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                return False
+            raise
+        return True
+
+    def _forget(self) -> None:
+        if self._partial is not None:
+            with suppress(OSError):
+                self._partial.unlink()
+            self._partial = None
+
+
 @contextmanager
 def publish(
     path: str | os.PathLike[str], *, overwrite: bool, direct: bool = True
 ) -> Iterator[Sink]:
     """Give a sink whose bytes become the file `path` when the block ends without an exception.
 
-    They are written to ``.<name>.<random>.partial`` in the same folder, synced, and renamed; then
-    the folder is synced. After an exception nothing has appeared and an existing file is as it was.
-    An overwritten file passes its permissions on; a link is replaced, not followed. `direct` lets
-    large writes go around the page cache where that works. What an earlier crash left of the same
-    target is removed first (see `leftovers`).
+    They are written to a file without a name, or with one of its own, in the same folder, synced,
+    and given the name; then the folder is synced. After an exception nothing has appeared and an
+    existing file is as it was. An overwritten file passes its permissions on; a link is replaced,
+    not followed. `direct` lets large writes go around the page cache where that works. What an
+    earlier crash left of the same target is removed first (see `leftovers`).
 
     Raises:
-        InvalidInput: when `path` exists and `overwrite` is false, before and after writing alike
-            (code ``exists``), or when it is no regular file (``not-a-file``).
+        InvalidInput: when `path` is read by the running operation (code ``same-file``), when it
+            exists and `overwrite` is false, before and after writing alike (``exists``), or when it
+            is no regular file (``not-a-file``).
         ReadFailed: when the system refuses (codes ``missing-folder``, ``no-space``,
             ``write-failed``).
     """
-    target = Path(path).absolute()  # the process may change its folder meanwhile
-    before = _existing(target, overwrite=overwrite)
-    for leftover in leftovers(target.parent, name=target.name):
-        with suppress(OSError):
-            leftover.unlink()
-    sink = _create(target, before, direct=direct)
+    staged = Staged(path, overwrite=overwrite, direct=direct)
     try:
-        yield sink
-        sink.sync()
-        _reveal(sink.path, target, overwrite=overwrite)
-    except BaseException:
-        # The name goes first: an interrupt while the thread stops must not leave it behind.
-        with suppress(OSError):
-            sink.path.unlink()
-        raise
+        yield staged.sink
+        staged.sink.sync()
+        staged.reveal()
     finally:
-        sink.close()
-    _sync_folder(target)
+        staged.drop()
+    sync_folder(staged.target.parent)
 
 
 def leftovers(directory: str | os.PathLike[str], *, name: str | None = None) -> list[Path]:
     """Return the temporary files in `directory` that no writer will finish, sorted.
 
-    Those are older than a day and not locked: a writer holds a lock on its file, which the system
-    drops when the process ends, on whichever machine. Where the filesystem has no locks nothing is
-    called a leftover. `name` limits them to one target; only those `publish` removes by itself.
+    Those are not locked: a writer holds a lock on its file, which the system drops when the process
+    ends. On a network filesystem they must be older than a day as well, as not every one of them
+    tells the locks of other machines. `name` limits them to one target; only those `publish`
+    removes by itself.
     """
-    wanted = None if name is None else _shortened(name)
+    wanted = None if name is None else shortened(name)
+    youngest = time.time() - (_STALE if is_remote(filesystem(directory)) else 0)
     found = []
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             match = _PARTIAL.match(entry.name)
-            if match and wanted in {None, match["name"]} and _is_abandoned(entry):
+            if match and wanted in {None, match["name"]} and _is_abandoned(entry, youngest):
                 found.append(Path(directory) / entry.name)
     return sorted(found)
 
@@ -91,7 +180,7 @@ def _existing(target: Path, *, overwrite: bool) -> os.stat_result | None:
             raise ReadFailed("no such folder", code="missing-folder", path=str(target.parent))
         status = target.lstat()
         if not overwrite:
-            raise _exists(target)
+            raise exists(target)
         if stat.S_ISLNK(status.st_mode):
             status = target.stat()
     except FileNotFoundError:  # nothing there, or a link to nothing
@@ -105,23 +194,60 @@ def _existing(target: Path, *, overwrite: bool) -> os.stat_result | None:
     return status
 
 
-def _create(target: Path, before: os.stat_result | None, *, direct: bool) -> Sink:
-    partial = target.with_name(f".{_shortened(target.name)}.{secrets.token_hex(8)}.partial")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
+def _partial(target: Path) -> Path:
+    return target.with_name(f".{shortened(target.name)}.{secrets.token_hex(8)}.partial")
+
+
+def _begun(target: Path) -> tuple[Path | None, int]:
+    """Open a new file in the folder of `target`: its temporary name, None for none, and itself."""
+    unnamed = _unnamed(target)
+    if unnamed is not None:
+        return None, unnamed
+    partial = _partial(target)
+    return partial, _named(partial, target)
+
+
+def _unnamed(target: Path) -> int | None:
+    """Open a file without a name in the folder of `target`; None where there are none."""
+    flags = getattr(os, "O_TMPFILE", 0)
+    if not flags or not _HAS_FD_LINKS:
+        return None
     try:
-        descriptor = os.open(partial, flags, 0o666)  # the umask takes its part
+        return os.open(target.parent, flags | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o666)
+    except OSError:  # the filesystem has none; whatever else is wrong shows with a name, too
+        return None
+
+
+_NO_LINKS: Final = frozenset(
+    {errno.EPERM, errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOENT}
+)
+_BLOCK: Final = 8 << 20
+
+
+def _copy(descriptor: int, partial: Path, target: Path) -> None:
+    """Copy a file that can have no name into one that has, onto the disk."""
+    named = _named(partial, target)
+    try:
+        locks.take(named)
+        at = 0
+        while data := os.pread(descriptor, _BLOCK, at):
+            at += os.pwrite(named, data, at)
+        os.fchmod(named, stat.S_IMODE(os.fstat(descriptor).st_mode))
+        os.fsync(named)
+    finally:
+        os.close(named)
+
+
+_HAS_FD_LINKS: Final = Path("/proc/self/fd").is_dir()
+
+
+def _named(partial: Path, target: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        return os.open(partial, flags, 0o666)  # the umask takes its part
     except OSError as error:
         raise write_failed(error, str(target)) from error
-    try:
-        with suppress(OSError):  # not every filesystem has locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if before is not None:
-            _dress(descriptor, before)
-        return Sink(partial, target, descriptor, direct=direct)
-    except BaseException:
-        os.close(descriptor)
-        partial.unlink()
-        raise
 
 
 def _dress(descriptor: int, before: os.stat_result) -> None:
@@ -137,24 +263,13 @@ def _dress(descriptor: int, before: os.stat_result) -> None:
         os.fchmod(descriptor, mode)
 
 
-def _reveal(partial: Path, target: Path, *, overwrite: bool) -> None:
+def _link_or_claim(partial: Path, target: Path) -> None:
     try:
-        if overwrite:
-            partial.replace(target)
-            return
-        try:
-            os.link(partial, target)
-        except FileExistsError:
-            raise
-        except OSError:
-            _claim(partial, target)
-        else:
-            with suppress(OSError):
-                partial.unlink()
-    except FileExistsError as error:
-        raise _exists(target) from error
-    except OSError as error:
-        raise write_failed(error, str(target)) from error
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        _claim(partial, target)
 
 
 def _claim(partial: Path, target: Path) -> None:
@@ -171,45 +286,43 @@ def _claim(partial: Path, target: Path) -> None:
         raise
 
 
-def _exists(target: Path) -> InvalidInput:
+def exists(target: Path) -> InvalidInput:
+    """Describe a file that is there and may not be replaced."""
     return InvalidInput("the file exists already", code="exists", path=str(target), hint=OVERWRITE)
 
 
-def _sync_folder(target: Path) -> None:
-    """Make the new name durable; a system that cannot sync folders needs no help."""
+def sync_folder(folder: Path) -> None:
+    """Make new names durable; a system that cannot sync folders needs no help.
+
+    Raises:
+        ReadFailed: when the system fails.
+    """
     try:
-        descriptor = os.open(target.parent, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    except OSError:  # writable but not readable
+        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    except OSError:  # writable but not readable, or a system that opens no folders
         return
     try:
         os.fsync(descriptor)
     except OSError as error:
         if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF}:
             message = "the file is complete, but its name may not survive a power cut"
-            raise ReadFailed(message, code="write-failed", path=str(target)) from error
+            raise ReadFailed(message, code="write-failed", path=str(folder)) from error
     finally:
         os.close(descriptor)
 
 
-def _shortened(name: str) -> str:
+def shortened(name: str) -> str:
     """Return as much of `name` as fits into a temporary name."""
     while len(os.fsencode(name)) > _ROOM:
         name = name[:-1]
     return name
 
 
-def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+def _is_abandoned(entry: os.DirEntry[str], youngest: float) -> bool:
     try:
         status = entry.stat(follow_symlinks=False)
-        if not stat.S_ISREG(status.st_mode) or time.time() - status.st_mtime < _STALE:
+        if not stat.S_ISREG(status.st_mode) or status.st_mtime > youngest:
             return False
-        descriptor = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0))
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+    return locks.is_abandoned(entry.path)

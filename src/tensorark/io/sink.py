@@ -169,12 +169,13 @@ class Sink:
 
     def patch(self, pieces: Sequence[tuple[int, bytes]]) -> None:
         """Replace bytes that were written before, each at its offset: what is known afterwards."""
-        self.flush()
+        if not self._settled:
+            self.flush()
         for offset, data in pieces:
-            staged = self._cuts[0][1]  # what lies behind is written again from the stage
             within = 0 <= offset <= self.tell() - len(data)
             _require(within, "nothing was written there", offset)
-            start = max(0, staged - offset)
+            staged = self.tell() if self._settled else self._cuts[0][1]
+            start = max(0, staged - offset)  # what lies behind is written again from the stage
             if start < len(data):
                 first = max(offset - staged, 0)
                 self._stage[first : first + len(data) - start] = data[start:]
@@ -196,7 +197,7 @@ class Sink:
         self._cut_file(position)
 
     def settle(self) -> None:
-        """Sync, then let go of thread and buffers: nothing more will be written.
+        """Sync, then let go of thread and buffers: no more is written, but for a `patch`.
 
         So that a set of many files can be kept unpublished at a small price until all are whole.
         """
@@ -209,9 +210,8 @@ class Sink:
 
     def sync(self) -> None:
         """Flush, and wait until the bytes are on the disk."""
-        if self._settled:
-            return
-        self.flush()
+        if not self._settled:
+            self.flush()
         try:
             os.fsync(self._descriptor)
         except OSError as error:

@@ -13,12 +13,14 @@ from tensorark.errors import InvalidInput
 from tensorark.formats.safetensors import (
     SAFETENSORS,
     SAFETENSORS_INDEX,
+    UNKNOWN,
     index_bytes,
     index_name,
     plan,
     plan_shards,
     refusals,
     shard_names,
+    stamped,
 )
 from tensorark.model import Encoded, Part, Raw, Span, Tensor
 from tensorark.rules import Reading
@@ -260,11 +262,11 @@ def test_shards_are_filled_in_order_of_names_and_the_cap_holds():
         shards = plan_shards(tensors, limit, metadata)
         names = [each.name for shard in shards for each in shard]
         assert names == sorted(each.name for each in tensors)
-        sizes = [plan(shard, metadata).size for shard in shards]
+        sizes = [plan(shard, stamped(metadata, UNKNOWN)).size for shard in shards]
         assert max(sizes) <= limit
         # Greedy: the next tensor would not have fitted, give or take the padding of the header.
         for shard, after in itertools.pairwise(shards):
-            assert plan([*shard, after[0]], metadata).size + 200 > limit
+            assert plan([*shard, after[0]], stamped(metadata, UNKNOWN)).size + 200 > limit
 
 
 def test_a_limit_that_a_tensor_exceeds_alone_is_refused_with_the_least_that_would_do():
@@ -273,7 +275,7 @@ def test_a_limit_that_a_tensor_exceeds_alone_is_refused_with_the_least_that_woul
         plan_shards(tensors, 1000)
     assert caught.value.where == ("big",)
     least = int(str(caught.value.expected).split()[-2])
-    assert least == plan(tensors[1:], None).size
+    assert least == plan(tensors[1:], stamped(None, UNKNOWN)).size
     shards = plan_shards(tensors, least)
     assert [[each.name for each in shard] for shard in shards] == [["a"], ["big"]]
     with pytest.raises(InvalidInput):
@@ -296,8 +298,9 @@ def test_the_index_is_what_transformers_writes():
         "m-00001-of-00002.safetensors": [tensor("b", (2,), "f32"), tensor("é", (3,), "u8")],
         "m-00002-of-00002.safetensors": [tensor("a", (1,), "f64")],
     }
-    assert index_bytes(shards) == (
-        b'{\n  "metadata": {\n    "total_size": 19\n  },\n  "weight_map": {\n'
+    assert index_bytes(shards, "xxh3:0123456789abcdef") == (
+        b'{\n  "metadata": {\n    "tensorark.set": "xxh3:0123456789abcdef",\n'
+        b'    "total_size": 19\n  },\n  "weight_map": {\n'
         b'    "a": "m-00002-of-00002.safetensors",\n'
         b'    "b": "m-00001-of-00002.safetensors",\n'
         b'    "\\u00e9": "m-00001-of-00002.safetensors"\n  }\n}\n'
@@ -308,9 +311,9 @@ def test_the_index_is_what_transformers_writes():
 def test_a_planned_set_opens_with_the_same_tensors(tensors, metadata):
     groups = plan_shards(tensors, 700, metadata) if tensors else ((),)
     named = dict(zip(shard_names("m", len(groups)), groups, strict=True))
-    files: dict[str | None, bytes] = {None: index_bytes(named)}
+    files: dict[str | None, bytes] = {None: index_bytes(named, UNKNOWN)}
     for label, group in named.items():
-        planned = plan(group, metadata)
+        planned = plan(group, stamped(metadata, UNKNOWN))
         files[label] = planned.header + bytes(planned.size - len(planned.header))
     source = Memory(files)
     catalog = drive(SAFETENSORS_INDEX.read(source.size, Reading()), source)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.conversion.artifact import objects_payload, write_set
+from tensorark.conversion.artifact import objects_payload, turn_of, write_set
 from tensorark.conversion.huggingface.checkpoint import Checkpoint, opened
 from tensorark.conversion.huggingface.config import component_configs
 from tensorark.conversion.huggingface.plan import Draft, Parent, auxiliary_shape, draft_of
@@ -32,6 +32,7 @@ from tensorark.formats.ninfer.write import (
     place,
     plan,
 )
+from tensorark.io.inputs import operation
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -55,7 +56,6 @@ class ArtifactPlan:
     divisors: Mapping[str, float]
     objects: tuple[Stored, ...]
     directory: Mapping[str, Any]
-    inputs: tuple[Path, ...]
 
     @property
     def payload_bytes(self) -> int:
@@ -157,7 +157,6 @@ def planned_artifact(
         divisors={each.id: each.value for each in draft.auxiliaries},
         objects=objects,
         directory=members,
-        inputs=tuple(path for each in checkpoints.values() for path in each.file.paths()),
     )
 
 
@@ -244,6 +243,7 @@ def _components(
     return found
 
 
+@operation()
 def write_artifact(
     made: ArtifactPlan,
     target: PathLike,
@@ -278,6 +278,7 @@ def write_artifact(
         made.directory,
         made.payload_bytes,
         entry=Path(target).name,
+        turn=turn_of(Path(target), overwrite=overwrite),
         artifact_id=artifact_id or uuid.uuid4().bytes,
         max_file_bytes=max_file_bytes,
     )
@@ -287,7 +288,6 @@ def write_artifact(
         objects_payload(made.objects, data),
         Path(target),
         overwrite=overwrite,
-        inputs=made.inputs,
         progress=progress,
     )
 
@@ -322,6 +322,7 @@ class Converted:
     payload_bytes: int
 
 
+@operation()
 def convert_checkpoint(
     folder: PathLike,
     target: PathLike,

@@ -21,6 +21,7 @@ from tensorark.api import File
 from tensorark.conversion.huggingface.config import Config, text_root
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
 from tensorark.formats.ninfer.architecture import Parameter, Source
+from tensorark.io.inputs import note_path
 from tensorark.model import Tensor
 from tensorark.wire.strictjson import Malformed, parse
 
@@ -95,6 +96,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         InvalidInput: when it is no JSON object.
     """
     path = folder / "config.json"
+    note_path(path)
     try:
         size = path.stat().st_size
         data = b"" if size > _CONFIG_MOST else path.read_bytes()

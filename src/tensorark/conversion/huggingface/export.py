@@ -8,8 +8,7 @@ decoded values, which is lossy and only done when asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -28,6 +27,8 @@ from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import Parameter, Source
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.write import encode_json
+from tensorark.io.fileset import publish_folder
+from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import ParameterView, ParameterViews, directory_of
@@ -47,6 +48,7 @@ _CHUNK: Final = 1 << 20
 _EXACT: Final = {"bf16": "bf16", "fp32": "f32", "int32": "i32"}
 
 
+@operation()
 def export_parameters(
     source: PathLike,
     target: PathLike,
@@ -152,6 +154,7 @@ class _Run:
     first: int
 
 
+@operation()
 def export_checkpoint(
     source: PathLike,
     folder: PathLike,
@@ -173,7 +176,7 @@ def export_checkpoint(
         ReadFailed: when something cannot be read or written.
     """
     options = Options(overwrite=overwrite, max_shard_size=max_shard_size, progress=progress)
-    with api.open(source) as file, ExitStack() as published:
+    with api.open(source) as file:
         directory = directory_of(file.catalog.native, file.path)
         require_sound(directory)
         _require_checkpoint(directory)
@@ -183,15 +186,23 @@ def export_checkpoint(
         beside = {
             role: read_resource(file, f"{name}/{role}") for name, role in resources(directory)
         }
-        target = Path(folder) / "model.safetensors"
-        _make(Path(folder))
         for name in beside:
             _require_name(name)
-        for name, data in {"config.json": config, **beside}.items():
-            sink = published.enter_context(publish(Path(folder) / name, overwrite=overwrite))
-            sink.write(data)
-        files = SAFETENSORS.write(_recast(file, tensors, made), target, options)
-    return [*files, *(str(Path(folder) / name) for name in ("config.json", *beside))]
+        _make(Path(folder).absolute().parent)
+        with publish_folder(folder, overwrite=overwrite, owns=partial(_is_ours, beside)) as inside:
+            for name, data in {"config.json": config, **beside}.items():
+                with publish(inside / name, overwrite=False) as sink:
+                    sink.write(data)
+            weights = _recast(file, tensors, made)
+            files = SAFETENSORS.write(weights, inside / "model.safetensors", options)
+    names = [*(Path(each).name for each in files), "config.json", *beside]
+    return [str(Path(folder) / name) for name in names]
+
+
+def _is_ours(beside: Container[str], name: str) -> bool:
+    """Tell whether a checkpoint that we wrote may hold a file of that name."""
+    weights = (".safetensors", ".safetensors.index.json")
+    return name == "config.json" or name in beside or name.endswith(weights)
 
 
 def _require_checkpoint(directory: Directory) -> None:

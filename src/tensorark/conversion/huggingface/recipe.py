@@ -18,6 +18,7 @@ from tensorark import matching
 from tensorark.errors import InvalidInput, ReadFailed, quoted
 from tensorark.formats.ninfer.architecture import SPECULATIVE, Parameter
 from tensorark.formats.ninfer.directory import POLICIES, Policy
+from tensorark.io.inputs import note_path
 from tensorark.matching import matcher
 from tensorark.vocab.ninfer import LAYOUT_OF
 
@@ -176,6 +177,7 @@ def read_recipe(path: str | PathLike[str], presets: Mapping[str, Recipe]) -> Rec
         ReadFailed: when it cannot be read.
         InvalidInput: when it is no recipe.
     """
+    note_path(path)
     try:
         text = Path(path).read_text("utf-8")
     except OSError as error:

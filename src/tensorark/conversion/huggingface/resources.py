@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorark.errors import Hint, InvalidInput, ReadFailed
+from tensorark.io.inputs import note_path
 from tensorark.wire.strictjson import Malformed, parse
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -68,6 +69,7 @@ def find_resources(
 
 
 def _read(path: Path, role: str) -> bytes:
+    note_path(path)
     try:
         size = path.stat().st_size
         data = b"" if size > _MOST else path.read_bytes()

@@ -226,9 +226,12 @@ class Plan:
         return sum(each.payload_bytes for each in self.files)
 
 
-def part_name(entry: str, index: int) -> str:
-    """Return the name of continuation `index` of an entry (§2.1)."""
-    return f"{entry}.part-{index:04}"
+def part_name(entry: str, index: int, turn: int = 0) -> str:
+    """Return the name of continuation `index` of an entry (§2.1).
+
+    A set that replaces another one takes the names of another `turn`, so that both may lie there.
+    """
+    return f"{entry}.part-{index:04}" if not turn else f"{entry}.r{turn}.part-{index:04}"
 
 
 def split(payload_bytes: int, start: int, limit: int | None) -> tuple[int, ...]:
@@ -261,6 +264,7 @@ def plan(
     payload_bytes: int,
     *,
     entry: str,
+    turn: int = 0,
     artifact_id: bytes,
     max_file_bytes: int | None = None,
 ) -> Plan:
@@ -275,13 +279,14 @@ def plan(
     def text(files: Files) -> bytes:
         return _directory_text(members, files)
 
-    return _fitted(text, payload_bytes, entry, artifact_id, max_file_bytes)
+    return _fitted(text, payload_bytes, entry, turn, artifact_id, max_file_bytes)
 
 
 def replan(
     directory: Directory,
     *,
     entry: str,
+    turn: int = 0,
     artifact_id: bytes,
     max_file_bytes: int | None = None,
 ) -> Plan:
@@ -295,25 +300,26 @@ def replan(
     def text(files: Files) -> bytes:
         return _respelt(original, files)
 
-    return _fitted(text, directory.payload_bytes, entry, artifact_id, max_file_bytes)
+    return _fitted(text, directory.payload_bytes, entry, turn, artifact_id, max_file_bytes)
 
 
 def _fitted(
     text_of: Callable[[Files], bytes],
     payload_bytes: int,
     entry: str,
+    turn: int,
     artifact_id: bytes,
     limit: int | None,
 ) -> Plan:
     """Plan a set, reserving more room for the text until its files table fits."""
     _check_id(artifact_id)
-    single = text_of(_table(entry, (payload_bytes,)))
+    single = text_of(_table(entry, turn, (payload_bytes,)))
     start = payload_start(len(single))
     while True:
         sizes = split(payload_bytes, start, limit)
-        text = single if len(sizes) == 1 else text_of(_table(entry, sizes))
+        text = single if len(sizes) == 1 else text_of(_table(entry, turn, sizes))
         if HEADER_SIZE + len(text) <= start:
-            return _planned(text.ljust(start - HEADER_SIZE), sizes, entry, artifact_id)
+            return _planned(text.ljust(start - HEADER_SIZE), sizes, entry, turn, artifact_id)
         start = payload_start(len(text))
 
 
@@ -337,24 +343,24 @@ def restore(
     if len(directory.files) != 1:
         raise InvalidInput("the directory is one of several files", code="ninfer-set")
     sizes = (directory.files[0].payload_bytes,)
-    return _planned(padded, sizes, entry, artifact_id, gap)
+    return _planned(padded, sizes, entry, 0, artifact_id, gap)
 
 
 def _planned(
-    text: bytes, sizes: Sequence[int], entry: str, artifact_id: bytes, gap: bytes = b""
+    text: bytes, sizes: Sequence[int], entry: str, turn: int, artifact_id: bytes, gap: bytes = b""
 ) -> Plan:
     start = payload_start(len(text))
     head = (encode_header(len(text), artifact_id) + text + gap).ljust(start, b"\0")
     files = [PlannedFile(entry, head, sizes[0])]
     for index, size in enumerate(sizes[1:], 1):
         part = encode_part_header(index, artifact_id)
-        files.append(PlannedFile(part_name(entry, index), part, size))
+        files.append(PlannedFile(part_name(entry, index, turn), part, size))
     directory = _judged(text, entry, artifact_id, files[0].size)
     return Plan(files=tuple(files), directory=directory)
 
 
-def _table(entry: str, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    names = [None, *(part_name(entry, index) for index in range(1, len(sizes)))]
+def _table(entry: str, turn: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    names = [None, *(part_name(entry, index, turn) for index in range(1, len(sizes)))]
     return [{"path": name, "payload_bytes": size} for name, size in zip(names, sizes, strict=True)]
 
 

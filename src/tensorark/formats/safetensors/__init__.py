@@ -8,7 +8,8 @@ are the same every time (`write`, `shards`). Knows no other format and touches n
 from typing import Final
 
 from tensorark.formats.format import Format
-from tensorark.formats.safetensors.index import SAFETENSORS_INDEX
+from tensorark.formats.safetensors.identity import UNKNOWN, place, stamped
+from tensorark.formats.safetensors.index import SAFETENSORS_INDEX, shards_named
 from tensorark.formats.safetensors.read import SAFETENSORS
 from tensorark.formats.safetensors.shards import index_bytes, index_name, plan_shards, shard_names
 from tensorark.formats.safetensors.write import Plan, plan, refusals, reheaded
@@ -19,12 +20,16 @@ __all__ = [
     "FORMATS",
     "SAFETENSORS",
     "SAFETENSORS_INDEX",
+    "UNKNOWN",
     "Plan",
     "index_bytes",
     "index_name",
+    "place",
     "plan",
     "plan_shards",
     "refusals",
     "reheaded",
     "shard_names",
+    "shards_named",
+    "stamped",
 ]

@@ -142,13 +142,15 @@ def _exact(dtypes: list[str], elements: list[int], begins: list[int], ends: list
 class Header:
     """The format's own record of a file: where the data starts and what the header said.
 
-    `members` are the names in header order, ``__metadata__`` included.
+    `members` are the names in header order, ``__metadata__`` included. `set_id` is the identity of
+    the set that the file says it is a shard of (see `identity`); `metadata` is without it.
     """
 
     length: int
     data_start: int
     metadata: Mapping[str, str] | None
     members: tuple[str, ...]
+    set_id: str | None = None
 
 
 class Tensors(Mapping[str, Tensor]):

@@ -14,6 +14,7 @@ from typing import Final, cast
 from tensorark.errors import LimitExceeded, ReadFailed, quoted
 from tensorark.formats.format import Format, SizeOf
 from tensorark.formats.safetensors.header import Header, Tensors
+from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.read import SAFETENSORS, Opened, opened
 from tensorark.formats.safetensors.rules import kind
 from tensorark.formats.safetensors.syntax import parse_json
@@ -93,6 +94,7 @@ class ShardSet:
 
     weight_map: Mapping[str, str]
     shards: Mapping[str, Opened]
+    set_id: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +129,28 @@ def shard_unlisted(doc: ShardSet) -> Iterator[Fault]:
                 yield Fault((label, name), detail, quoted(label), found)
 
 
+@rule("safetensors.set-mixed", section="index", stage="open")
+def set_mixed(doc: ShardSet) -> Iterator[Fault]:
+    """An index that names the identity of its set names only shards of that set.
+
+    Files of another write lie between them: a set was replaced in part, or a shard copied over.
+    """
+    if doc.set_id is None:
+        return
+    for label, shard in doc.shards.items():
+        if shard.header.set_id != doc.set_id:
+            detail = f"shard {quoted(label)} belongs to another set than the index"
+            found = shard.header.set_id or "no identity"
+            yield Fault((label,), detail, quoted(str(doc.set_id)), found)
+
+
 INDEX_RULES: Final[tuple[Rule[object], ...]] = (
     index_map,
     index_metadata,
     index_weight_map,
     index_name,
 )
-SET_RULES: Final[tuple[Rule[ShardSet], ...]] = (shard_lacks, shard_unlisted)
+SET_RULES: Final[tuple[Rule[ShardSet], ...]] = (shard_lacks, shard_unlisted, set_mixed)
 
 # ------------------------------------------------------------------------------------------ reading
 
@@ -178,7 +195,8 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     if files:
         found = yield from opened(_sizes(files, names, size_of), reading)
         shards = {label: found[label] for label in files}
-    reading.require(SET_RULES, ShardSet(names, shards))
+    said = cast("dict[str, object]", index.get("metadata", {})).get(KEY)
+    reading.require(SET_RULES, ShardSet(names, shards, said))
     headers = {label: shard.header for label, shard in shards.items()}
     return Catalog(
         "safetensors-index",
@@ -189,6 +207,16 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         ),
         files=tuple(files),
     )
+
+
+def shards_named(text: bytes) -> list[str]:
+    """Return the names of the shards that the index `text` names, sorted.
+
+    Raises:
+        Rejected: when it is no index.
+    """
+    index = _index(memoryview(text), Reading())
+    return sorted(set(cast("dict[str, str]", index["weight_map"]).values()))
 
 
 def merged(each: list[Mapping[str, str] | None]) -> dict[str, str] | None:

@@ -23,6 +23,7 @@ from tensorark.formats.safetensors.header import (
     columns,
     raw_header,
 )
+from tensorark.formats.safetensors.identity import unstamped
 from tensorark.formats.safetensors.syntax import JSON_RULES, duplicate_name, parse_json
 from tensorark.model import Catalog, Span
 from tensorark.rules import Finding, Reading
@@ -107,11 +108,13 @@ def _opened(text: memoryview, frame: Frame, label: str | None, reading: Reading)
     order = tuple(cast("dict[str, object]", members))
     raw = raw_header(cast("dict[str, object]", members))
     judged = _judged(raw, text, frame, reading)
+    metadata, set_id = unstamped(cast("dict[str, str] | None", raw.metadata))
     header = Header(
         length=frame.length,
         data_start=frame.data_start,
-        metadata=cast("dict[str, str] | None", raw.metadata),
+        metadata=metadata,
         members=order,
+        set_id=set_id,
     )
     return Opened(header, Tensors(judged, label))
 

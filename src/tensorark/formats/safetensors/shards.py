@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from tensorark.errors import InvalidInput, quoted
+from tensorark.formats.safetensors.identity import KEY, UNKNOWN, stamped
 from tensorark.formats.safetensors.write import ALIGNMENT, entry, plan
 from tensorark.model import Tensor
 
@@ -25,6 +26,7 @@ def plan_shards(
         InvalidInput: when a tensor does not fit into a file of its own, or cannot be stored at all.
     """
     plan(tensors, metadata)  # refuses what cannot be stored
+    metadata = stamped(metadata, UNKNOWN)
     # Every header is a multiple of 64: at most this much beside its entries.
     fixed = plan((), metadata).size + ALIGNMENT
     shards: list[list[Tensor]] = [[]]
@@ -64,13 +66,14 @@ def index_name(stem: str) -> str:
     return f"{stem}.safetensors.index.json"
 
 
-def index_bytes(shards: Mapping[str, Sequence[Tensor]]) -> bytes:
+def index_bytes(shards: Mapping[str, Sequence[Tensor]], identity: str) -> bytes:
     """Return the index of the files in `shards`, in the form that transformers writes.
 
-    ``total_size`` counts the bytes of all tensors, without headers.
+    ``total_size`` counts the bytes of all tensors, without headers; `identity` is that of the set.
     """
+    total = sum(t.nbytes for held in shards.values() for t in held)
     index = {
-        "metadata": {"total_size": sum(t.nbytes for held in shards.values() for t in held)},
+        "metadata": {KEY: identity, "total_size": total},
         "weight_map": {t.name: file for file, held in shards.items() for t in held},
     }
     return (json.dumps(index, indent=2, sort_keys=True) + "\n").encode("ascii")

@@ -313,9 +313,9 @@ def test_continuations_are_published_before_the_entry(tmp_path, monkeypatch):
     order = []
     link = os.link
 
-    def watched(source, target):
+    def watched(source, target, **how):
         order.append(Path(target).name)
-        link(source, target)
+        link(source, target, **how)
 
     source, _ = large(tmp_path)
     monkeypatch.setattr(os, "link", watched)
@@ -331,11 +331,16 @@ def test_a_source_is_never_a_target(tmp_path):
     Path(files[0]).rename(tmp_path / "s/b.ninfer")  # its continuations keep their names
     before = files_of(tmp_path / "s")
     with pytest.raises(InvalidInput) as caught:
-        resplit(
-            tmp_path / "s/b.ninfer", tmp_path / "s/a.ninfer", max_file_bytes=12_288, overwrite=True
-        )
+        resplit(tmp_path / "s/b.ninfer", tmp_path / "s/b.ninfer", overwrite=True)
     assert caught.value.code == "same-file"
     assert files_of(tmp_path / "s") == before
+    made = resplit(
+        tmp_path / "s/b.ninfer", tmp_path / "s/a.ninfer", max_file_bytes=12_288, overwrite=True
+    )
+    assert {name: data for name, data in files_of(tmp_path / "s").items() if name in before} == (
+        before
+    )
+    assert not {Path(each).name for each in made} & before.keys()
 
 
 def test_a_missing_continuation_stops_a_copy_before_anything_appears(tmp_path):

@@ -1,0 +1,212 @@
+"""A set is the old one or the new one, for every reader that follows its root."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorark
+import tensorark.numpy
+from tensorark.errors import InvalidInput
+from tensorark.io import fileset
+from tensorark.io.fileset import fresh, publish_folder, publish_set
+
+
+def members(root: Path) -> list[str]:
+    try:
+        return [str(each) for each in json.loads(root.read_text())]
+    except (TypeError, ValueError) as error:
+        raise tensorark.Rejected("no root") from error
+
+
+def write(root, names, data, *, overwrite=True):
+    def of_turn(turn):
+        return [f"{turn}-{name}" if turn else name for name in names]
+
+    named = fresh(root, of_turn, overwrite=overwrite)
+    with publish_set(root, named, overwrite=overwrite, members=members) as (entry, sinks):
+        for sink in sinks:
+            sink.write(data)
+        entry.write(json.dumps(named).encode())
+    return named
+
+
+def content(root):
+    return [root.with_name(name).read_bytes() for name in members(root)]
+
+
+def names_in(folder):
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_a_new_set_has_the_names_that_were_asked_for(tmp_path):
+    assert write(tmp_path / "r", ["a", "b"], b"1", overwrite=False) == ["a", "b"]
+    assert content(tmp_path / "r") == [b"1", b"1"]
+    assert names_in(tmp_path) == ["a", "b", "r"]
+
+
+def test_a_set_that_replaces_another_has_other_names_and_the_old_files_go(tmp_path):
+    (tmp_path / "mine").write_bytes(b"of the user")
+    write(tmp_path / "r", ["a", "b", "c"], b"1")
+    assert write(tmp_path / "r", ["a", "b"], b"2") == ["1-a", "1-b"]
+    assert names_in(tmp_path) == ["1-a", "1-b", "mine", "r"]
+    assert write(tmp_path / "r", ["a"], b"3") == ["a"]
+    assert names_in(tmp_path) == ["a", "mine", "r"]
+
+
+def test_what_another_root_names_stays(tmp_path):
+    write(tmp_path / "r", ["a", "b"], b"1")
+    (tmp_path / "s").write_text('["b"]')
+    write(tmp_path / "r", ["a", "b"], b"2")
+    assert names_in(tmp_path) == ["1-a", "1-b", "b", "r", "s"]
+
+
+def test_names_of_strangers_are_never_taken(tmp_path):
+    (tmp_path / "a").write_bytes(b"of the user")
+    with pytest.raises(InvalidInput) as caught:
+        write(tmp_path / "r", ["a"], b"1", overwrite=False)
+    assert caught.value.code == "exists"
+    assert write(tmp_path / "r", ["a"], b"1") == ["1-a"]
+    assert (tmp_path / "a").read_bytes() == b"of the user"
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_an_error_at_any_step_leaves_the_old_set_as_it_was(tmp_path, monkeypatch, at):
+    write(tmp_path / "r", ["a", "b"], b"old")
+    before = {name: (tmp_path / name).read_bytes() for name in names_in(tmp_path)}
+    steps = []
+
+    def failing(real):
+        def step(*args, **how):
+            steps.append(real)
+            if len(steps) == at + 1:
+                raise OSError(5, os.strerror(5))
+            return real(*args, **how)
+
+        return step
+
+    with monkeypatch.context() as patched:
+        for name in ("fsync", "link"):
+            patched.setattr(os, name, failing(getattr(os, name)))
+        patched.setattr(Path, "replace", failing(Path.replace))
+        try:
+            write(tmp_path / "r", ["a", "b"], b"new")
+        except tensorark.Error:
+            if content(tmp_path / "r")[0] == b"old":
+                assert {n: (tmp_path / n).read_bytes() for n in names_in(tmp_path)} == before
+    assert content(tmp_path / "r") in ([b"old"] * 2, [b"new"] * 2)
+
+
+def test_what_a_dead_writer_left_is_cleared_by_the_next_one(tmp_path):
+    write(tmp_path / "r", ["a", "b"], b"old")
+    (tmp_path / "1-a").write_bytes(b"new, and no root names it")
+    (tmp_path / ".r.0123456789abcdef.set").write_text('["1-a", "1-b", "a", "b", "../x", 5]')
+    write(tmp_path / "r", ["a", "b"], b"newer")
+    assert names_in(tmp_path) == ["2-a", "2-b", "r"]
+    assert content(tmp_path / "r") == [b"newer"] * 2
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_a_folder_is_replaced_as_a_whole(tmp_path, monkeypatch, exchanged):
+    if not exchanged:
+        monkeypatch.setattr(fileset, "exchange", lambda *_: False)
+    goal = tmp_path / "d"
+    for number, names in enumerate((["a", "b"], ["b", "c"])):
+        with publish_folder(goal, overwrite=True, owns=lambda name: name in "abc") as folder:
+            for name in names:
+                (folder / name).write_text(str(number))
+        assert names_in(goal) == names
+        assert names_in(tmp_path) == ["d"]
+    with (
+        pytest.raises(ZeroDivisionError),
+        publish_folder(goal, overwrite=True, owns=lambda name: name in "abc") as folder,
+    ):
+        (folder / "a").write_text(str(1 / 0))
+    assert names_in(goal) == ["b", "c"]
+    (goal / "mine").write_text("of the user")
+    for overwrite in (False, True):
+        with (
+            pytest.raises(InvalidInput) as caught,
+            publish_folder(goal, overwrite=overwrite, owns=lambda name: name in "abc"),
+        ):
+            pytest.fail("nothing may be written")
+        assert caught.value.code == "exists"
+    assert names_in(goal) == ["b", "c", "mine"]
+    assert names_in(tmp_path) == ["d"]
+
+
+def test_a_folder_that_a_dead_writer_moved_away_comes_back(tmp_path):
+    (tmp_path / ".d.0123456789abcdef.replaced").mkdir()
+    (tmp_path / ".d.0123456789abcdef.replaced/a").write_text("old")
+    (tmp_path / ".d.0123456789abcdef.partial").mkdir()
+    with (
+        pytest.raises(InvalidInput),
+        publish_folder(tmp_path / "d", overwrite=False, owns=lambda _: True),
+    ):
+        pass
+    assert (tmp_path / "d/a").read_text() == "old"
+    assert names_in(tmp_path) == ["d"]
+
+
+# ------------------------------------------------------------------------- the identity of a set
+
+
+@pytest.fixture
+def sharded(tmp_path):
+    """Make a sharded safetensors in a folder of its own; return its index."""
+
+    def make(name, value, metadata=None, *, folder=None):
+        arrays = {f"t{i}": np.full(64, value + i, "f4") for i in range(4)}
+        source = tmp_path / f"{name}.zt"
+        tensorark.numpy.save_file(arrays, source, metadata)
+        folder = folder or tmp_path / name
+        folder.mkdir(exist_ok=True)
+        tensorark.convert(source, folder / "model.safetensors", max_shard_size=900, overwrite=True)
+        return folder / "model.safetensors.index.json"
+
+    return make
+
+
+def test_shards_of_another_set_are_seen(sharded):
+    first, second = sharded("first", 0.0), sharded("second", 1.0)
+    shards = sorted(first.parent.glob("*.safetensors"))
+    assert len(shards) > 1
+    shutil.copy(second.parent / shards[0].name, shards[0])
+    with pytest.raises(tensorark.Rejected) as caught:
+        tensorark.open(first)
+    assert caught.value.code == "safetensors.set-mixed"
+    assert shards[0].name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"format": "pt"}, {"k": "v"}, {"epoch": 3}, {"format": "tf", "k": "v"}]
+)
+def test_the_identity_of_a_set_is_no_attribute_of_the_model(sharded, tmp_path, metadata):
+    index = sharded("m", 0.0, metadata)
+    again = sharded("again", 0.0, metadata)
+    assert {each.name: each.read_bytes() for each in index.parent.iterdir()} == {
+        each.name: each.read_bytes() for each in again.parent.iterdir()
+    }
+    tensorark.convert(index, tmp_path / "back.zt")
+    assert (tmp_path / "back.zt").read_bytes() == (tmp_path / "m.zt").read_bytes()
+    for shard in index.parent.glob("*.safetensors"):
+        with tensorark.open(shard) as file:
+            assert "tensorark.set" not in file.attributes
+            header = shard.read_bytes()[8:600]
+        assert b'"tensorark.set"' in header
+        assert b'"format"' in header  # transformers takes no metadata without it
+
+
+def test_a_set_is_replaced_in_one_step_for_whoever_follows_the_index(sharded):
+    index = sharded("m", 0.0)
+    before = {each.name for each in index.parent.iterdir()}
+    sharded("other", 7.0, folder=index.parent)
+    after = {each.name for each in index.parent.iterdir()}
+    assert before & after == {index.name}
+    with tensorark.open(index) as file:
+        assert file["t0"][0] == 7
