@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -458,7 +460,8 @@ def open(  # noqa: A001 - the verb users know
     in parts under `zt.zstd-seekable/1`. No payload byte is read.
 
     The shards of a `.zt` are looked for when they are first used: beside it, by name and by
-    content, and in `store`, a folder of files named ``<algorithm>/<hex>`` by their digests.
+    content, and in `store`, a folder that may also have files named ``<algorithm>/<hex>`` by their
+    digests.
 
     Raises:
         Rejected: when the file breaks a rule of its format, or is no tensor file.
@@ -530,7 +533,21 @@ def _unlisted(error: Rejected) -> Finding:
     )
 
 
+_STORE: Final[ContextVar[PathLike | None]] = ContextVar("store", default=None)
+
+
+@contextmanager
+def stored_in(folder: PathLike) -> Iterator[None]:
+    """Let whatever is opened inside of the block look for its shards in `folder` too."""
+    token = _STORE.set(folder)
+    try:
+        yield
+    finally:
+        _STORE.reset(token)
+
+
 def _open(path: PathLike, io: Access, reading: Reading, store: PathLike | None = None) -> File:
+    store = _STORE.get() if store is None else store
     name = opened = os.fspath(path)
     if os.path.isdir(name):  # noqa: PTH112 - unlike that of `Path`, it never raises
         members = members_of(name)

@@ -20,6 +20,7 @@ class Settings:
     verbose: int = 0
     color: bool | None = None
     progress: bool = True
+    store: str | None = None
 
 
 def settings() -> Settings:
@@ -46,6 +47,12 @@ EVERYWHERE: Final = (
     _option("-q", "--quiet", is_flag=True, default=None, help="Print no more than is needed."),
     _option("-v", "--verbose", count=True, help="Say more; twice for details of reading."),
     _option("--color/--no-color", default=None, help="Colour, whatever the terminal says."),
+    _option(
+        "--store",
+        type=click.Path(exists=True, file_okay=False),
+        metavar="FOLDER",
+        help="Look for shards of a .zt here too, an overlay's base among them.",
+    ),
     _option(
         "--progress/--no-progress", default=None, help="Show progress on a terminal (default)."
     ),

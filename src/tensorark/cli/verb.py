@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -116,10 +117,20 @@ class Verb(click.Command):
         logger.addHandler(handler)
         logger.setLevel(logging.ERROR if settings().quiet else levels[min(settings().verbose, 2)])
         try:
-            with operation(writes=False):
+            with _stored(), operation(writes=False):
                 return super().invoke(ctx)
         finally:
             logger.removeHandler(handler)
+
+
+def _stored() -> AbstractContextManager[None]:
+    """Let files that are opened look for their shards where --store says."""
+    folder = settings().store
+    if folder is None:
+        return nullcontext()
+    from tensorark.api import stored_in
+
+    return stored_in(folder)
 
 
 class _Notes(logging.Handler):

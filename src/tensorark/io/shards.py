@@ -52,8 +52,9 @@ class Shards:
 
     Asked for a label, the conventions are tried in this order: ``<stem>-<label>.zt`` beside the
     root; ``<algorithm>/<hex>`` in `store`, then in ``blobs`` beside the root; ``<label>.zt`` beside
-    the root; any file beside the root of the right size and digest. Only the last one reads more
-    than the ends of a file. A wrong file under the first name is an error, not a reason to look on.
+    the root, then in `store`; any file beside the root, then in `store`, of the right size and
+    digest. Only the last one reads more than the ends of a file. A wrong file under the first name
+    is an error, not a reason to look on.
     """
 
     root: Path
@@ -61,7 +62,7 @@ class Shards:
     judge: Judge
     store: Path | None = None
     _digests: dict[tuple[object, ...], str] = field(default_factory=dict, compare=False, repr=False)
-    _listings: list[_Listing] = field(default_factory=list, compare=False, repr=False)
+    _listings: dict[Path, _Listing] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, label: str) -> Path:
         """Return the path of the shard `label`, its size and frame checked.
@@ -128,10 +129,16 @@ class Shards:
         return sibling(self.root.parent, f"{self.root.stem}-{label}.zt")
 
     def _plain(self, label: str) -> list[Path]:
-        """Return the file that a label names by its stem: how an overlay names its base."""
-        with suppress(Error):
-            return [sibling(self.root.parent, f"{label}.zt")]
-        return []
+        """Return the files that a label names by its stem: how an overlay names its base."""
+        found = []
+        for folder in self._folders:
+            with suppress(Error):
+                found.append(sibling(folder, f"{label}.zt"))
+        return found
+
+    @property
+    def _folders(self) -> list[Path]:
+        return [self.root.parent, *([self.store] if self.store is not None else [])]
 
     def _stored(self, wanted: Shard) -> list[Path]:
         algorithm, _, digits = wanted.digest.partition(":")
@@ -143,30 +150,34 @@ class Shards:
         return found
 
     def _identical(self, wanted: Shard) -> Path | None:
-        """Return a file of the root's folder that has the size and the digest of the shard."""
+        """Return a file beside the root or in `store` that has the shard's size and digest."""
         algorithm, _, digits = wanted.digest.partition(":")
         if algorithm not in HASHES:
             return None
-        for name in self._beside(wanted.size):
-            with suppress(Error):
-                path = sibling(self.root.parent, name)
-                if self._fault(path, wanted) is None and self._digest(path, algorithm) == digits:
-                    return path
+        for folder in self._folders:
+            for name in self._sized(folder, wanted.size):
+                with suppress(Error):
+                    path = sibling(folder, name)
+                    is_one = self._fault(path, wanted) is None
+                    if is_one and self._digest(path, algorithm) == digits:
+                        return path
         return None
 
-    def _beside(self, size: int) -> list[str]:
-        """Return the files of the root's folder that have `size` bytes.
+    def _sized(self, folder: Path, size: int) -> list[str]:
+        """Return the files of a folder that have `size` bytes.
 
         The folder is listed once a second at most while it does not change: of very many shards
         all may be missing.
         """
         try:
-            changed, now = self.root.parent.stat().st_mtime_ns, time.monotonic()
-            last = next(iter(self._listings), None)  # other threads may take it away
+            changed, now = folder.stat().st_mtime_ns, time.monotonic()
+            last = self._listings.get(folder)
             if last is None or last.changed != changed or not 0 <= now - last.at < _FRESH:
                 is_sure = time.time_ns() - changed > _TICK  # else another change could not be told
-                last = _Listing(changed, now, _names_by_size(self.root.parent))
-                self._listings[:] = [last] if is_sure else []
+                last = _Listing(changed, now, _names_by_size(folder))
+                self._listings.pop(folder, None)
+                if is_sure:
+                    self._listings[folder] = last
         except OSError:
             return []
         return last.names.get(size, [])
