@@ -46,8 +46,10 @@ def model_of(file: File) -> File:
     if file.format.name == "zt":
         return file
     native = file.catalog.native
-    if file.format.name == "ninfer" and isinstance(native, Directory):
-        return _artifact(file, native)
+    if isinstance(native, Directory):
+        return file if description_of(file.catalog) else _artifact(file, native)
+    if file.catalog.format == "zt":  # in these terms already
+        return file
     carried = brought_home(file.catalog)
     tensors = file.catalog.tensors
     if carried.tensors:
@@ -67,7 +69,7 @@ def hub(file: File) -> File:
     """
     model = model_of(file)
     native = file.catalog.native
-    if file.format.name != "ninfer" or not isinstance(native, Directory):
+    if not isinstance(native, Directory) or ATTRIBUTE in (model.catalog.attributes or {}):
         return model
     attributes = {ATTRIBUTE: _placement(file, native)}
     return model.with_catalog(replace(model.catalog, attributes=attributes))

@@ -83,9 +83,9 @@ def _write(
     file: File, path: Path, align: int | None, *, overwrite: bool, progress: Progress
 ) -> None:
     file = hub(file)
-    carried = brought_home(file.catalog)
     with publish(path, overwrite=overwrite) as sink:
         if align is None:
-            rewrite(file, sink, carried=carried, progress=progress)
+            rewrite(file, sink, progress=progress)
         else:
+            carried = brought_home(file.catalog)
             copy_all(file, sink, align=align, carried=carried, progress=progress)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.conversion.target import Options, Target, require_none
 from tensorark.formats.zt.rules import MAX_NAME
 from tensorark.hub import hub
@@ -19,7 +18,6 @@ def write(file: File, target: Path, options: Options) -> list[str]:
     """Write `file` as one `.zt`, canonical unless an alignment or an encoding is asked for."""
     file = hub(file)
     hold(file, canonical=options.align is None and options.encoding is None)
-    carried = brought_home(file.catalog)
     compression = compression_of(
         options.encoding, level=options.level, frame_size=options.frame_size
     )
@@ -28,7 +26,6 @@ def write(file: File, target: Path, options: Options) -> list[str]:
             file,
             sink,
             align=options.align,
-            carried=carried,
             compression=compression,
             progress=options.progress,
         )
