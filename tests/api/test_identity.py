@@ -290,6 +290,19 @@ def test_an_object_may_have_the_name_of_the_description(taken, tmp_path):
     assert (tmp_path / "back.ninfer").read_bytes() == source.read_bytes()
 
 
+def test_a_step_on_the_way_changes_no_more_than_it_says(tmp_path):
+    source = model(tmp_path)
+    tensorark.convert(source, tmp_path / "m.zt", cast="f16")
+    with tensorark.open(source) as a, tensorark.open(tmp_path / "m.zt") as b:
+        found = tensorark.diff(a, b)
+        assert {each.name for each in found.changes} == {"w.bf16", "a.div"}
+        assert {each.what for each in found.changes} == {"type"}
+        assert not found.attributes
+    with pytest.raises(tensorark.Unsupported) as caught:
+        tensorark.convert(tmp_path / "m.zt", tmp_path / "back.ninfer")
+    assert caught.value.code == "ninfer-altered"
+
+
 def test_loading_what_carries_an_artifact_gives_its_tensors(tmp_path):
     tensorark.convert(model(tmp_path), tmp_path / "m.zt")
     loaded = ark.load_file(tmp_path / "m.zt")

@@ -133,11 +133,11 @@ def convert(
     )
     _check_options(kind, options)
     with api.open(source, lenient=lenient) as file:
-        recast, done = _recast(file, quantised, quantised_config)
+        model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
+        recast, done = _recast(model, quantised, quantised_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
         recast = prepared(recast, kind, masking)
-        recast = hub(recast) if kind is ZT else recast
         return Conversion(
             source=file.path,
             source_format=file.format.name,
