@@ -80,6 +80,7 @@ class File(Mapping[str, TensorView]):
         limits: Limits,
         store: PathLike | None = None,
         lenient: bool = False,
+        length: int | None = None,
     ) -> None:
         self.path = path
         self.format = format_
@@ -88,14 +89,14 @@ class File(Mapping[str, TensorView]):
         # Both as they are now: the process may change its folder before they are used again.
         self._absolute = os.path.abspath(path)  # noqa: PTH100 - no I/O
         store = None if store is None else os.path.abspath(store)  # noqa: PTH100 - no I/O
-        self._options = (io, structural, limits, store, lenient)
+        self._options = (io, structural, limits, store, lenient, length)
 
     def __repr__(self) -> str:
         held = f"{len(self)} tensors" if self.describes_tensors else "a data shard"
         return f"<File {quoted(self.path, 1000)} {self.format.name}, {held}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_reopen, (self._absolute, *self._options))
+        return (_reopen, (self._absolute, self._options))
 
     def __enter__(self) -> Self:
         return self
@@ -451,6 +452,7 @@ def open(  # noqa: A001 - the verb users know
     lenient: bool = False,
     limits: Limits = DEFAULT,
     store: PathLike | None = None,
+    length: int | None = None,
 ) -> File:
     """Open a tensor file, the index of a shard set, or a folder that holds one of either.
 
@@ -463,12 +465,17 @@ def open(  # noqa: A001 - the verb users know
     content, and in `store`, a folder that may also have files named ``<algorithm>/<hex>`` by their
     digests.
 
+    With `length`, the first `length` bytes are opened as the file that they were: an older
+    generation of a `.zt`, as ``diagnose(path).generations`` tells them.
+
     Raises:
         Rejected: when the file breaks a rule of its format, or is no tensor file.
         Unsupported: when it is of a format that is not read.
+        InvalidInput: when the file is shorter than `length`.
         ReadFailed: when it, or one of its shards, is missing or cannot be read.
     """
-    return _open(path, io, Reading(limits, structural=structural, lenient=lenient), store)
+    reading = Reading(limits, structural=structural, lenient=lenient, length=length)
+    return _open(path, io, reading, store)
 
 
 def validate(
@@ -554,7 +561,7 @@ def _open(path: PathLike, io: Access, reading: Reading, store: PathLike | None =
         reading = replace(reading, members=members)
         opened = str(Path(name, members[0])) if members else entry_of(name)
     reading = replace(reading, name=Path(opened).name)
-    source = LocalSource(opened, io=io, resolve=_Siblings(opened))
+    source = LocalSource(opened, io=io, resolve=_Siblings(opened), length=reading.length)
     try:
         size = source.size()
         ends = (Span(0, min(size, HEAD)), Span(max(0, size - TAIL), min(size, TAIL)))
@@ -583,20 +590,18 @@ def _open(path: PathLike, io: Access, reading: Reading, store: PathLike | None =
         limits=reading.limits,
         store=store,
         lenient=reading.lenient,
+        length=reading.length,
     )
     note_files(file.paths)
     return file
 
 
 def _reopen(
-    path: str,
-    io: Access,
-    structural: bool,  # noqa: FBT001
-    limits: Limits,
-    store: PathLike | None,
-    lenient: bool,  # noqa: FBT001
+    path: str, options: tuple[Access, bool, Limits, PathLike | None, bool, int | None]
 ) -> File:
-    return _open(path, io, Reading(limits, structural=structural, lenient=lenient), store)
+    io, structural, limits, store, lenient, length = options
+    reading = Reading(limits, structural=structural, lenient=lenient, length=length)
+    return _open(path, io, reading, store)
 
 
 def _resolving(source: LocalSource, catalog: Catalog, store: PathLike | None) -> LocalSource:

@@ -108,7 +108,8 @@ class Reading:
     appended to it before the first one raises, so a later stage never sees a broken document.
     `structural` leaves the rules of layout profiles out, `lenient` lets pass what a format's public
     readers tolerate. `name` is that of the opened file, for formats that hold no names; `members`
-    are the files of a folder that is read without a file that lists them.
+    are the files of a folder that is read without a file that lists them. With `length`, so many
+    first bytes are the file: an older generation.
     """
 
     limits: Limits = DEFAULT
@@ -117,6 +118,7 @@ class Reading:
     lenient: bool = field(default=False, kw_only=True)
     name: str = field(default="", kw_only=True)
     members: tuple[str, ...] = field(default=(), kw_only=True)
+    length: int | None = field(default=None, kw_only=True)
 
     def require(
         self,

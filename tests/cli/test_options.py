@@ -66,6 +66,7 @@ SPELLINGS = {
     "--resource": "another file for a role",
     "--text": "a value is text",
     # reading and judging
+    "--generation": "the file as it was",
     "--lenient": "let pass what public readers do",
     "--structural": "let pass broken layouts",
     "--keep-going": "list what is left",

@@ -68,3 +68,48 @@ def test_what_is_opened_in_a_store_knows_it_afterwards(homes):
         assert np.array_equal(file["layers.2.w"].numpy(), again["layers.2.w"].numpy())
     with tensorark.open(here / "root.zt") as file:
         assert len(file.missing()) == 3
+
+
+# -------------------------------------------------------------------------------- older generations
+
+
+@pytest.fixture
+def grown(tmp_path):
+    path = tmp_path / "grown.zt"
+    save_file({"a": np.ones(4, np.float32)}, path)
+    tensorark.append(path, {"b": np.full(4, 2, np.float32)})
+    tensorark.append(path, {"a": np.full(4, 3, np.float32)}, replace=True)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("number", "held"), [(1, {"a": 1}), (2, {"a": 1, "b": 2}), (3, {"a": 3, "b": 2})]
+)
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+def test_an_older_generation_is_the_file_that_it_was(tark, tmp_path, grown, number, held, io):
+    length = tensorark.diagnose(grown).generations[number - 1].length
+    with tensorark.open(grown, length=length, io=io) as file:
+        again = pickle.loads(pickle.dumps(file))
+        for each in (file, again):
+            assert {name: each[name].numpy().tolist() for name in each} == {
+                name: [value] * 4 for name, value in held.items()
+            }
+            assert tensorark.verify(each).ok
+        again.close()
+    assert tark("ls", grown, "-q", "--generation", number).out.split() == sorted(held)
+    assert f"{len(held)} tensor" in tark("show", grown, "--generation", number).out
+    target = tmp_path / "then.safetensors"
+    assert tark("convert", grown, target, "--generation", number).code == 0
+    with tensorark.open(target) as file:
+        assert {name: file[name].numpy()[0] for name in file} == held
+    assert tark("cat", grown, "a", "--as", "text", "--generation", number).code == 0
+
+
+def test_a_generation_that_is_not_there_is_refused(tark, grown, st):
+    for path, said in ((grown, "1 to 3"), (st, "a .zt")):
+        ran = tark("ls", path, "--generation", 4)
+        assert (ran.code, f"expected {said}, found 4 [generation" in ran.err) == (2, True)
+    with pytest.raises(tensorark.InvalidInput, match="not that long"):
+        tensorark.open(grown, length=1 << 40)
+    with pytest.raises(tensorark.Rejected):
+        tensorark.open(grown, length=4097)

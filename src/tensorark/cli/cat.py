@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 @parameters.force
 @lenience.lenient
 @lenience.structural
+@lenience.generation
 def command(
     path: str,
     name: str,
@@ -59,6 +60,7 @@ def command(
     force: bool,
     lenient: bool,
     structural: bool,
+    generation: int | None,
 ) -> None:
     """Write one tensor, or a slice of it.
 
@@ -73,7 +75,9 @@ def command(
     steps = None if index is None else parse_index(index)
     if output is None and form != "text" and is_terminal(sys.stdout):
         raise click.UsageError("bytes are not for a terminal: use -o, a pipe, or --as text")
-    with lenience.opened(path, out, lenient=lenient, structural=structural) as file:
+    with lenience.opened(
+        path, out, lenient=lenient, structural=structural, generation=generation
+    ) as file:
         chunks = _chunks(out, file, name, form, steps, role)
         with _target(output, force=force) as write:
             for chunk in chunks:

@@ -75,6 +75,7 @@ from tensorark.io.inputs import refuse_input
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; write nothing.")
 @lenience.lenient
+@lenience.generation
 def command(
     source: str,
     target: str,
@@ -82,6 +83,7 @@ def command(
     dry_run: bool,
     compact: bool,
     lenient: bool,
+    generation: int | None,
     **wanted: Any,
 ) -> int | None:
     """Convert a model into another format, verbatim.
@@ -94,7 +96,7 @@ def command(
         raise click.UsageError("--compact is an alignment: --align is another")
     wanted["align"] = PAGE if compact else wanted["align"]
     out = terminal()
-    with lenience.opened(source, out, lenient=lenient) as file:
+    with lenience.opened(source, out, lenient=lenient, generation=generation) as file:
         plan = _plan(file, target, **wanted)
     if dry_run:
         _show_plan(out, plan)
@@ -106,6 +108,7 @@ def command(
             format=wanted["to"],
             overwrite=wanted["force"],
             lenient=lenient,
+            length=lenience.length_of(source, generation),
             progress=progress,
             **{key: wanted[key] for key in _OPTIONS if wanted[key] is not None},
         )

@@ -13,7 +13,7 @@ import click
 from tensorark import api
 from tensorark.api import File
 from tensorark.cli.terminal import Terminal
-from tensorark.errors import Rejected, place, quoted
+from tensorark.errors import NotFound, Rejected, place, quoted
 from tensorark.vocab.layouts import check, profile_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,9 +37,50 @@ def structural(function: F) -> F:
     )(function)
 
 
-def opened(path: str, out: Terminal, *, lenient: bool = False, structural: bool = False) -> File:
+def generation(function: F) -> F:
+    """Add --generation."""
+    return click.option(
+        "--generation",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Take a .zt as it was at this generation, counted from 1: `tark doctor` lists them.",
+    )(function)
+
+
+def length_of(path: str, number: int | None) -> int | None:
+    """Return the bytes of a file that are its generation `number`; None for the newest one.
+
+    Raises:
+        NotFound: when it has no such generation.
+    """
+    if number is None:
+        return None
+    from tensorark.diagnosis import diagnose
+
+    known = diagnose(path).generations
+    for each in known:
+        if each.number == number:
+            return each.length
+    raise NotFound(
+        "the file has no such generation",
+        code="generation",
+        path=path,
+        expected=f"1 to {len(known)}" if known else "a .zt",
+        found=number,
+    )
+
+
+def opened(
+    path: str,
+    out: Terminal,
+    *,
+    lenient: bool = False,
+    structural: bool = False,
+    generation: int | None = None,
+) -> File:
     """Open `path`, leniently or structurally; say on standard error what was let pass."""
-    file = api.open(path, lenient=lenient, structural=structural)
+    length = length_of(path, generation)
+    file = api.open(path, lenient=lenient, structural=structural, length=length)
     if structural:
         faults = list(_broken(file))
         for fault in faults[:_SHOWN]:

@@ -47,6 +47,7 @@ ORDERS: Final = ("name", "size", "type", "file")
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Show the first N.")
 @lenience.lenient
 @lenience.structural
+@lenience.generation
 def command(
     paths: tuple[str, ...],
     *,
@@ -58,6 +59,7 @@ def command(
     keep_going: bool,
     lenient: bool,
     structural: bool,
+    generation: int | None,
 ) -> int:
     """List the tensors of a model.
 
@@ -78,7 +80,9 @@ def command(
             }
 
     def look(models: Sequence[str]) -> Iterator[Success | Failure]:
-        return each_file(models, listing, lenient=lenient, structural=structural)
+        return each_file(
+            models, listing, lenient=lenient, structural=structural, generation=generation
+        )
 
     seen = list(_each(paths, look, keep_going=keep_going))
     if out.json:

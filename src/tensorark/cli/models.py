@@ -128,11 +128,14 @@ def each_file(
     *,
     lenient: bool = False,
     structural: bool = False,
+    generation: int | None = None,
 ) -> Iterator[Success | Failure]:
     """Open every model of `paths` and yield it with what `look` says, as `each_model` does."""
 
     def opened(model: str) -> dict[str, Any]:
-        with lenience.opened(model, terminal(), lenient=lenient, structural=structural) as file:
+        with lenience.opened(
+            model, terminal(), lenient=lenient, structural=structural, generation=generation
+        ) as file:
             return look(file)
 
     return each_model(paths, opened, code)

@@ -34,8 +34,16 @@ _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its fir
 @click.option("--limit", type=click.IntRange(1, 1000), metavar="N", default=8, help="How many (8).")
 @lenience.lenient
 @lenience.structural
+@lenience.generation
 def command(
-    path: str, name: str | None, *, decode: bool, limit: int, lenient: bool, structural: bool
+    path: str,
+    name: str | None,
+    *,
+    decode: bool,
+    limit: int,
+    lenient: bool,
+    structural: bool,
+    generation: int | None,
 ) -> None:
     """Describe a file, or one tensor in full.
 
@@ -45,7 +53,9 @@ def command(
     if decode and name is None:
         raise click.UsageError("--decode needs the name of a tensor")
     out = terminal()
-    with lenience.opened(path, out, lenient=lenient, structural=structural) as file:
+    with lenience.opened(
+        path, out, lenient=lenient, structural=structural, generation=generation
+    ) as file:
         if name is None:
             with paused():
                 value = report(file)

@@ -32,6 +32,7 @@ from tensorark.matching import choose
 @parameters.choosing
 @parameters.threads
 @lenience.lenient
+@lenience.generation
 def command(
     path: str,
     *,
@@ -39,6 +40,7 @@ def command(
     exclude: tuple[str, ...],
     threads: int | None,
     lenient: bool,
+    generation: int | None,
 ) -> int:
     """Compute minimum, maximum, mean and more of every tensor.
 
@@ -47,7 +49,7 @@ def command(
     blocks of a mebibyte for each thread.
     """
     out = terminal()
-    with lenience.opened(path, out, lenient=lenient) as file:
+    with lenience.opened(path, out, lenient=lenient, generation=generation) as file:
         names = sorted(choose(file, include, exclude), key=natural)
         total = sum(file.catalog.tensors[name].nbytes for name in names)
         with out.progress(total, "reading") as progress:

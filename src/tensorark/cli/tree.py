@@ -25,6 +25,7 @@ from tensorark.wire.gcpause import paused
 @parameters.choosing
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Show N levels.")
 @lenience.lenient
+@lenience.generation
 def command(
     path: str,
     *,
@@ -32,6 +33,7 @@ def command(
     exclude: tuple[str, ...],
     depth: int | None,
     lenient: bool,
+    generation: int | None,
 ) -> None:
     """Show the names as a tree, with repeated layers folded.
 
@@ -39,7 +41,7 @@ def command(
     one branch: `#` where all are alike, else the range of their numbers.
     """
     out = terminal()
-    with lenience.opened(path, out, lenient=lenient) as file:
+    with lenience.opened(path, out, lenient=lenient, generation=generation) as file:
         with paused():
             names = choose(file, include, exclude)
             tensors = [file.catalog.tensors[name] for name in names]

@@ -88,6 +88,7 @@ def convert(
     cast: str | None = None,
     artifact_id: bytes | None = None,
     lenient: bool = False,
+    length: int | None = None,
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Conversion:
@@ -112,7 +113,7 @@ def convert(
     ``export`` packs 2:4 matrices as torch's CUTLASS kernels take them. `masking` says what becomes
     of N:M tensors in a format that knows no masks (`conversion.dense.Masking`); `cast` is the float
     type that all float weights are rounded to, the one lossy step, which reports its error.
-    `lenient` reads the source as `tensorark.open` does when told so.
+    `lenient` and `length` open the source as they do in `tensorark.open`.
 
     Raises:
         InvalidInput: when source and target are one file, or the options do not fit the format.
@@ -132,7 +133,7 @@ def convert(
         progress=progress,
     )
     _check_options(kind, options)
-    with api.open(source, lenient=lenient) as file:
+    with api.open(source, lenient=lenient, length=length) as file:
         model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
         recast, done = _recast(model, quantised, quantised_config)
         recast, masks = _sparsified(recast, sparse)

@@ -35,12 +35,12 @@ class LocalSource:
     `io` is ``mmap`` (views of a mapping; falls back to ``pread`` where mapping is refused),
     ``pread`` (every read is a call into fresh memory) or ``auto``: ``pread`` on network and FUSE
     filesystems, else ``mmap``. The bytes are the same. `resolve` finds the path of a shard by its
-    label; shards are opened when first asked for.
+    label; shards are opened when first asked for. With `length`, so many first bytes are the file.
 
     Pickles as its arguments and reopens by path. Views stay readable after `close`.
     """
 
-    __slots__ = ("_absolute", "_files", "_io", "_proven", "_proving", "_resolve", "path")
+    __slots__ = ("_absolute", "_files", "_io", "_length", "_proven", "_proving", "_resolve", "path")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class LocalSource:
         *,
         io: Access = "auto",
         resolve: Resolve | None = None,
+        length: int | None = None,
     ) -> None:
         if io not in ("auto", "mmap", "pread"):
             raise InvalidInput("no such way to read", code="io", found=io)
@@ -57,6 +58,9 @@ class LocalSource:
         self._resolve = resolve
         self._absolute = self.path.absolute()  # still right when the process changes its folder
         entry = self._open(self.path).at(os.fspath(self._absolute))
+        if length is not None:
+            entry.cut(length)
+        self._length = length
         self._proven: set[Opened] = set()
         self._proving = threading.Lock()  # held by who passes bytes on, never by a plain read
         # Only ever grows, and only by `setdefault`: no lock that a fork could leave behind.
@@ -64,7 +68,7 @@ class LocalSource:
 
     def __reduce__(self) -> tuple[object, ...]:
         self._open_files()
-        return (_reopen, (self._absolute, self._io, self._resolve))
+        return (_reopen, (self._absolute, self._io, self._resolve, self._length))
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +101,7 @@ class LocalSource:
         again = object.__new__(LocalSource)
         again.path, again._absolute = self.path, self._absolute
         again._io, again._resolve, again._files = self._io, resolve, files
+        again._length = self._length
         again._proven, again._proving = self._proven, self._proving
         return again
 
@@ -252,5 +257,5 @@ def _refuse_url(path: str) -> None:
         )
 
 
-def _reopen(path: Path, io: Access, resolve: Resolve | None) -> LocalSource:
-    return LocalSource(path, io=io, resolve=resolve)
+def _reopen(path: Path, io: Access, resolve: Resolve | None, length: int | None) -> LocalSource:
+    return LocalSource(path, io=io, resolve=resolve, length=length)

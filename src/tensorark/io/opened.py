@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tensorark.errors import ReadFailed, quoted
+from tensorark.errors import InvalidInput, ReadFailed, quoted
 from tensorark.io.inputs import note
 from tensorark.io.lending import Lending
 from tensorark.io.memory import allocate, mapped
@@ -70,6 +70,20 @@ class Opened:
         """Name the file by `path`, which stays right when the process changes its folder."""
         self.path = path
         return self
+
+    def cut(self, length: int) -> None:
+        """Let the first `length` bytes be the file.
+
+        Raises:
+            InvalidInput: when it has fewer.
+        """
+        if not 0 <= length <= self.size:
+            detail = "the file is not that long"
+            expected = f"at most {self.size} bytes"
+            raise InvalidInput(
+                detail, code="length", path=self.path, expected=expected, found=length
+            )
+        self.size = length
 
     def recheck(self) -> None:
         """Check, with one system call, that the file is still what was opened.
