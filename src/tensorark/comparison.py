@@ -7,18 +7,22 @@ not matter. Stored digests are not trusted: the bytes are compared.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tensorark.api import File
 from tensorark.errors import Unsupported
-from tensorark.formats.ninfer.describe import STATEMENTS, parse_description, statements
+from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_description, statements
+from tensorark.formats.ninfer.directory import Binding
+from tensorark.formats.ninfer.uses import of_use
 from tensorark.hub import description_of, hub, model_of
 from tensorark.model import Part, Tensor
-from tensorark.parameters import ParameterView
+from tensorark.parameters import ParameterView, directory_of
 
 __all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
 
@@ -132,14 +136,20 @@ def _said(left: File, right: File) -> _Said:
     if ours is None or theirs is None:
         return _Said()
     (name, a, text), (other, b, same) = ours, theirs
-    changes = [
+    changes = _changed_statements(a, b)
+    if text != same and not changes:
+        changes.append(Change(name=name, what="values"))
+    return _Said(name, other, tuple(changes))
+
+
+def _changed_statements(
+    a: Mapping[tuple[str, str], str], b: Mapping[tuple[str, str], str]
+) -> list[Change]:
+    return [
         Change(name=key[1], what=key[0], left=a.get(key), right=b.get(key))
         for key in sorted({*a, *b})
         if a.get(key) != b.get(key)
     ]
-    if text != same and not changes:
-        changes.append(Change(name=name, what="values"))
-    return _Said(name, other, tuple(changes))
 
 
 def _statements(file: File) -> tuple[str, dict[tuple[str, str], str], bytes] | None:
@@ -270,8 +280,9 @@ def diff_parameters(
 ) -> Difference:
     """Compare two NInfer artifacts by logical parameter: what code gets, however it is stored.
 
-    Equal means that the decoded elements are equal, bit for bit where both sides have one type;
-    shapes, where both are known, policies and auxiliaries of uses are not compared.
+    Equal means that the decoded elements are equal, bit for bit where both sides have one type, and
+    that components, configs, resources by their roles, and uses with policies and the elements of
+    their auxiliaries are. Shapes where both are known, metadata and provenance are not compared.
 
     Raises:
         InvalidInput: when one of the two is no artifact.
@@ -292,13 +303,46 @@ def diff_parameters(
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         changes = list(pool.map(compare, shared))
+    said = _changed_statements(_around_parameters(left), _around_parameters(right))
     return Difference(
         only_left=tuple(name for name in ours if name not in theirs),
         only_right=tuple(name for name in theirs if name not in ours),
-        changes=tuple(change for each in changes for change in each),
+        changes=(*said, *(change for each in changes for change in each)),
         equal=sum(not each for each in changes),
         attributes=_attributes(left, right),
     )
+
+
+def _around_parameters(file: File) -> dict[tuple[str, str], str]:
+    """Return what an artifact says around its parameters, with bytes in the place of objects."""
+    directory = directory_of(file.catalog.native, file.path)
+    root = parse_description(describe(directory))
+    kinds = {"component", "config", "role", "use"}
+    found = {key: text for key, text in statements(root or {}).items() if key[0] in kinds}
+    for name, component in directory.components.items():
+        for role, resource in component.resources.items():
+            blob = directory.blob(directory.object(resource))
+            found["role", f"{name}/{role}"] = _digest(file.chunks(Part(blob, "u8")))
+    known: dict[Binding, str] = {}
+    for use in directory.uses:
+        values = {}
+        for each in of_use(directory, use) if use.auxiliaries else ():
+            binding = use.auxiliaries[each.role]
+            if binding not in known:
+                known[binding] = _digest((ParameterView(file, each.values).numpy().tobytes(),))
+            values[each.role] = known[binding]
+        if values:
+            record = {"activation_policy": use.activation_policy, "auxiliaries": values}
+            found["use", f"{use.parameter} at {use.input}"] = json.dumps(record, sort_keys=True)
+    return found
+
+
+def _digest(pieces: Iterable[bytes | memoryview]) -> str:
+    state, nbytes = hashlib.sha256(), 0
+    for each in pieces:
+        state.update(each)
+        nbytes += len(each)
+    return f"{nbytes} bytes, sha256:{state.hexdigest()}"
 
 
 def _changed_elements(name: str, a: ParameterView, b: ParameterView) -> Change | None:

@@ -352,9 +352,9 @@ def content_digest(
 ) -> str:
     """Return the content digest (`.zt` §6.4) of any file, as ``<algorithm>:<hex>``.
 
-    A `.zt` is digested from its manifest alone, which must give every part a digest. Other formats
-    carry none: their parts are hashed with xxh3, so that the result equals that of the canonical
-    `.zt` of the same tensors.
+    That is the identity of the `.zt` which the file converts to (`tensorark.hub.model_of`). A `.zt`
+    is digested from its manifest alone, which must give every part a digest; the digests go in as
+    they stand. Other formats carry none: their parts are hashed with xxh3.
 
     Raises:
         Unsupported: when a part of a `.zt` carries no digest, or the file is a data shard.

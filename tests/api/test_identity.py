@@ -14,7 +14,7 @@ import xxhash
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.comparison import STATEMENTS
+from tensorark.comparison import STATEMENTS, diff_parameters
 from tensorark.signing import signature_path, verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set
 
@@ -320,3 +320,37 @@ def test_a_seal_says_the_identity_of_an_artifact_and_finds_damage_in_it(tmp_path
     source.write_bytes(data[: at + 1] + b"T" + data[at + 2 :])
     found = {each.where for each in tensorark.check_seal(source).findings}
     assert ("objects", "tensorark.ninfer", "parts", "data") in found
+
+
+def renamed(value):
+    """Return a directory whose objects have other ids, everywhere."""
+    text = json.dumps(value)
+    for each in OBJECTS:
+        text = text.replace(f'"{each["id"]}"', f'"x.{each["id"]}"')
+    return json.loads(text)
+
+
+AROUND = {
+    "nothing": lambda _d: None,
+    "policy": lambda d: d["uses"][0].update(activation_policy="AllowA8"),
+    "use": lambda d: d.update(uses=[]),
+    "auxiliary": lambda d: d["uses"][0].update(auxiliaries={}),
+    "config": lambda d: d["components"]["text"]["config"].update(rms_norm_eps=1e-05),
+    "role": lambda d: d["components"]["text"]["resources"].update({"other": "r.tok"}),
+    "roles": lambda d: d["components"]["text"].update(
+        resources={"tokenizer.json": "r.tpl", "chat_template.jinja": "r.tok"}
+    ),
+    "component": lambda d: d["components"].update(more={"config": {}}),
+}
+
+
+@pytest.mark.parametrize("change", AROUND)
+def test_parameters_are_compared_with_what_is_said_around_them(change, tmp_path):
+    """What objects are called is no difference; what code gets is."""
+    directory = copy.deepcopy(DIRECTORY)
+    AROUND[change](directory)
+    other = write_set(tmp_path, renamed(directory), PAYLOAD, name="other.ninfer")
+    with tensorark.open(model(tmp_path)) as a, tensorark.open(other) as b:
+        found = diff_parameters(a, b)
+    assert bool(found) == (change != "nothing")
+    assert {each.what for each in found.changes} <= {"use", "config", "role", "component"}

@@ -52,7 +52,8 @@ def command(
     Names, shapes, types, layouts, attributes of tensors, and every byte of payload; of a .ninfer
     also resources, components, configs, roles, bindings, uses, metadata and provenance. Attributes
     of the file, and of a .ninfer its id and files, are shown and do not count. Digests are not
-    trusted. With --parameters, the decoded elements of every parameter that both artifacts bind.
+    trusted. With --parameters, what code gets: the decoded elements of every parameter, configs,
+    resources by role, and uses.
     """
     if parameters and output is not None:
         raise click.UsageError("-o writes tensors, so it excludes --parameters")

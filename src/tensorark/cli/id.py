@@ -38,7 +38,8 @@ def command(paths: tuple[str, ...], *, algorithm: Algorithm, of_file: bool, leni
     """Print the content digest: the name of a model's content.
 
     The content digest (.zt §6.4) depends on names, shapes, types, attributes and values of tensors,
-    not on format, order, alignment or sharding. It is computed from the digests that a .zt carries;
+    and on what a .ninfer says beside them (resources, components, bindings, uses, metadata), not on
+    format, order, alignment or sharding. It is computed from the digests that a .zt carries;
     `tark verify` proves those. With --quiet nothing but digests is printed.
     """
     out = terminal()
