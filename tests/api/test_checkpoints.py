@@ -122,7 +122,7 @@ def named(layer, prefix="model.layers.0.mlp.up_proj."):
 
 def imported(path, **options) -> tuple[tensorark.File, Conversion]:
     target = path.with_name("model.zt")
-    report = tensorark.convert(path, target, quantised="import", **options)
+    report = tensorark.convert(path, target, quantized="import", **options)
     assert tensorark.validate(target, canonical=True) == []
     return tensorark.open(target), report
 
@@ -130,7 +130,7 @@ def imported(path, **options) -> tuple[tensorark.File, Conversion]:
 def assert_comes_back(path, tensors):
     """Export what was imported, and compare with the tensors that the checkpoint began with."""
     back = path.with_name("back.safetensors")
-    report = tensorark.convert(path.with_name("model.zt"), back, quantised="export")
+    report = tensorark.convert(path.with_name("model.zt"), back, quantized="export")
     found = load_file(back)
     assert set(found) == set(tensors)
     for name, array in tensors.items():
@@ -158,9 +158,9 @@ def test_gptq_means_what_its_formula_says_and_comes_back(folders, seed, bits, ve
     tensors = named(layer.gptq(less=less, index=index)) | {"norm.weight": np.ones(3, np.float32)}
     path = write(folders(), tensors, gptq_config(layer, checkpoint_format=version))
     file, report = imported(path)
-    assert report.quantised.made == (NAME,)
-    assert report.quantised.left == {}
-    assert set(report.quantised.replaced) == set(tensors) - {"norm.weight"}
+    assert report.quantized.made == (NAME,)
+    assert report.quantized.left == {}
+    assert set(report.quantized.replaced) == set(tensors) - {"norm.weight"}
     assert set(file) == {NAME, "norm.weight"}
     view = file[NAME]
     assert (view.layout, view.shape) == ("zt.quant_group/1", layer.codes.T.shape)
@@ -176,7 +176,7 @@ def test_awq_means_what_its_formula_says_and_comes_back(folders, seed, groups, w
     tensors = named(layer.awq()) | named({"bias": np.ones(words * 8, np.float16)})
     path = write(folders(), tensors, awq_config(layer))
     file, report = imported(path)
-    assert report.quantised.left == {}
+    assert report.quantized.left == {}
     assert np.array_equal(file[NAME].numpy(), layer.weight())
     assert_comes_back(path, tensors)
 
@@ -203,7 +203,7 @@ def test_a_matrix_of_many_blocks_comes_back(folders):
     layer = Layer(0, 8, 8, 128, 4)
     path = write(folders(), awq, awq_config(layer))
     file, report = imported(path)
-    assert report.quantised.made == ("a.weight",)
+    assert report.quantized.made == ("a.weight",)
     nibbles = (awq["a.qweight"].astype(np.int64)[:, :, None] >> np.arange(0, 32, 4)) & 15
     codes = np.empty_like(nibbles)
     codes[:, :, AWQ_COLUMNS] = nibbles
@@ -260,7 +260,7 @@ def test_layers_of_mlx_may_differ(folders):
     assert {name: file[name].attributes.get("bits") for name in file if name[0] in "ab"} == {
         "a.weight": 4, "b.weight": 8,
     }  # fmt: skip
-    assert set(report.quantised.left) == {"d.weight"}
+    assert set(report.quantized.left) == {"d.weight"}
     assert file["d.weight"].layout == "dense"
     assert_comes_back(path, tensors)
 
@@ -319,8 +319,8 @@ def test_what_is_not_exact_stays_as_it_is_with_the_reason(folders, case):
     layer, config, reason = LEFT[case]
     tensors = named(layer)
     file, report = imported(write(folders(), tensors, config))
-    assert report.quantised.made == ()
-    ((name, told),) = report.quantised.left.items()
+    assert report.quantized.made == ()
+    ((name, told),) = report.quantized.left.items()
     assert name.endswith(".qweight")
     assert reason in told
     assert set(file) == set(tensors)
@@ -339,8 +339,8 @@ def test_other_names_of_configurations_are_known(folders):
     assert np.array_equal(file[NAME].numpy(), USUAL.weight())
     path = write(folders(), named(USUAL.gptq(less=0)), gptq_config(USUAL))
     by_hand = gptq_config(USUAL, checkpoint_format="gptq_v2")
-    file, report = imported(path, quantised_config=by_hand)
-    assert report.quantised.left == {}
+    file, report = imported(path, quantized_config=by_hand)
+    assert report.quantized.left == {}
     assert np.array_equal(file[NAME].numpy(), USUAL.weight())
 
 
@@ -397,17 +397,17 @@ def test_an_origin_that_cannot_be_is_not_followed(folders, origin):
         attributes = {**view.attributes, "tensorark.checkpoint": origin}
         writer.add_parts(NAME, view.shape, view.layout, parts, attributes=attributes)
     with pytest.raises(tensorark.Unsupported, match=r"zt\.quant_group/1"):
-        tensorark.convert(forged, path.with_name("x.safetensors"), quantised="export")
+        tensorark.convert(forged, path.with_name("x.safetensors"), quantized="export")
     assert not path.with_name("x.safetensors").exists()
 
 
 def test_options_that_do_not_fit_are_refused(folders):
     path = write(folders(), named(USUAL.gptq()), gptq_config(USUAL))
     with pytest.raises(tensorark.InvalidInput, match="no such direction"):
-        tensorark.convert(path, path.with_name("x.zt"), quantised="sideways")
+        tensorark.convert(path, path.with_name("x.zt"), quantized="sideways")
     with pytest.raises(tensorark.InvalidInput, match="only used to import"):
-        tensorark.convert(path, path.with_name("x.zt"), quantised_config={})
+        tensorark.convert(path, path.with_name("x.zt"), quantized_config={})
     with pytest.raises(tensorark.Unsupported, match=r"zt\.quant_group/1"):
-        tensorark.convert(path, path.with_name("x.safetensors"), quantised="import")
+        tensorark.convert(path, path.with_name("x.safetensors"), quantized="import")
     report = tensorark.convert(path, path.with_name("x.zt"))
-    assert report.quantised is None
+    assert report.quantized is None

@@ -53,7 +53,7 @@ from tensorark.io.inputs import refuse_input
 @click.option("--frame-size", type=size, metavar="SIZE", help="Decoded bytes of a zstd frame.")
 @click.option(
     "--quantized",
-    "quantised",
+    "quantized",
     type=click.Choice(["import", "export"]),
     help="Gather the tensors of GPTQ, AWQ and MLX layers into one each, exactly, or undo that.",
 )
@@ -170,7 +170,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
         held = hub(file) if done.source_format == "zt" else file
         result = totals(held.catalog.tensors.values())
     whole = (result["tensors"], result["nbytes"]) == (done.tensors, done.nbytes)
-    recast = done.quantised or done.sparse
+    recast = done.quantized or done.sparse
     sizes = sizes_of(done.files)
     if out.json:
         value = {
@@ -189,7 +189,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
                 "overflowed": done.cast.overflowed,
                 "max_error": done.cast.max_error,
             },
-            "quantised": recast
+            "quantized": recast
             and {
                 "made": list(recast.made),
                 "replaced": list(recast.replaced),
@@ -231,7 +231,7 @@ _OPTIONS: Final = (
     "encoding",
     "level",
     "frame_size",
-    "quantised",
+    "quantized",
     "sparse",
     "masking",
     "cast",

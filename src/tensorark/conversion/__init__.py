@@ -20,7 +20,7 @@ from tensorark.conversion.dense import Masking, densified
 from tensorark.conversion.masks import detect_masks, import_masks
 from tensorark.conversion.ninfer import NINFER
 from tensorark.conversion.npz import NPZ, meant
-from tensorark.conversion.quantised import Direction, Recasting, export_layers, import_layers
+from tensorark.conversion.quantized import Direction, Recasting, export_layers, import_layers
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.semistructured import export_packed
 from tensorark.conversion.target import Options, Progress, Target
@@ -56,7 +56,7 @@ _SPARSE: Final[Mapping[str, Callable[[File], tuple[File, Recasting]]]] = {
 class Conversion:
     """What a conversion did: formats, files written, tensors and decoded bytes in and out.
 
-    `quantised` says what was imported or exported, None where neither was asked for.
+    `quantized` says what was imported or exported, None where neither was asked for.
     """
 
     source: str
@@ -65,7 +65,7 @@ class Conversion:
     files: tuple[str, ...]
     tensors: int
     nbytes: int
-    quantised: Recasting | None = None
+    quantized: Recasting | None = None
     sparse: Recasting | None = None
     cast: Casting | None = None
 
@@ -81,8 +81,8 @@ def convert(
     encoding: str | None = None,
     level: int | None = None,
     frame_size: int | None = None,
-    quantised: Direction | None = None,
-    quantised_config: Mapping[str, object] | None = None,
+    quantized: Direction | None = None,
+    quantized_config: Mapping[str, object] | None = None,
     sparse: Sparsity | None = None,
     masking: Masking = "checked",
     cast: str | None = None,
@@ -103,10 +103,10 @@ def convert(
     blobs at multiples of 4096 unless `align` is given: zstd's `level` is 3 and a frame holds
     `frame_size` decoded bytes, 1 MiB, unless they are given.
 
-    `quantised` ``import`` gathers the tensors of each GPTQ, AWQ or MLX layer into one quantised
+    `quantized` ``import`` gathers the tensors of each GPTQ, AWQ or MLX layer into one quantised
     tensor, without changing a value, and ``export`` undoes that; layers for which it would not be
     exact stay as they are and are listed with the reason. What a checkpoint means is read from
-    `quantised_config`, or from the ``config.json`` beside it.
+    `quantized_config`, or from the ``config.json`` beside it.
 
     `sparse` ``import`` makes masks of compressed-tensors, ``torch.nn.utils.prune`` and ASP part of
     the weights they belong to, ``detect`` gives each matrix whose zeros follow an N:M its mask, and
@@ -135,7 +135,7 @@ def convert(
     _check_options(kind, options)
     with api.open(source, lenient=lenient, length=length) as file:
         model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
-        recast, done = _recast(model, quantised, quantised_config)
+        recast, done = _recast(model, quantized, quantized_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
         recast = prepared(recast, kind, masking)
@@ -146,7 +146,7 @@ def convert(
             files=tuple(kind.write(recast, Path(target), options)),
             tensors=len(recast),
             nbytes=sum(tensor.nbytes for tensor in recast.catalog.tensors.values()),
-            quantised=done,
+            quantized=done,
             sparse=masks,
             cast=casting,
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorark.api import File
 from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.quantised import Recasting
+from tensorark.conversion.quantized import Recasting
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.errors import Rejected
 from tensorark.model import Catalog, Part, Tensor

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tensorark.api import File
 from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.quantised import Recasting
+from tensorark.conversion.quantized import Recasting
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.errors import InvalidInput
 from tensorark.model import Catalog, Tensor
