@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tensorark.errors import (
     Error,
+    Hint,
     InvalidInput,
     NotFound,
     ReadFailed,
@@ -36,9 +37,12 @@ from tensorark.io.shards import Shards
 from tensorark.io.sibling import descendant, sibling
 from tensorark.limits import DEFAULT, Limits
 from tensorark.model import Catalog, Encoded, Part, Span, Tensor, Undescribed, cut
+from tensorark.payload import Passing, is_ruled, judge_layout
 from tensorark.rules import Finding, Reading
 from tensorark.steps import drive
 from tensorark.view import Ranges, TensorView
+from tensorark.vocab.layouts import nm
+from tensorark.vocab.types import RESTRICTED
 
 if TYPE_CHECKING:
     from tensorark.codecs.encoding import Decoder, Stored
@@ -56,6 +60,10 @@ _OVERHEAD: Final = 4096
 """What handling one tensor costs, in bytes that could be read meanwhile."""
 
 _LARGE: Final = 1 << 20  # decoded bytes that are worth large pages of their own
+_MASKS: Final = Hint(
+    "mend(masks=...) spells masks out, or applies or drops them",
+    tark="`tark mend --masks` spells masks out, or applies or drops them",
+)
 _SHARD_CODES: Final = frozenset({"missing-shard", "wrong-shard", "unsafe-link"})
 
 
@@ -66,7 +74,16 @@ class File(Mapping[str, TensorView]):
     context manager; arrays that were handed out stay valid.
     """
 
-    __slots__ = ("_absolute", "_options", "_source", "catalog", "format", "path")
+    __slots__ = (
+        "_absolute",
+        "_options",
+        "_passed",
+        "_ruled",
+        "_source",
+        "catalog",
+        "format",
+        "path",
+    )
 
     def __init__(
         self,
@@ -89,6 +106,8 @@ class File(Mapping[str, TensorView]):
         # Both as they are now: the process may change its folder before they are used again.
         self._absolute = os.path.abspath(path)  # noqa: PTH100 - no I/O
         store = None if store is None else os.path.abspath(store)  # noqa: PTH100 - no I/O
+        self._passed: set[tuple[object, ...]] = set()  # tensors whose layout was judged
+        self._ruled: tuple[Catalog | None, bool] = (None, False)
         self._options = (io, structural, limits, store, lenient, length)
 
     def __repr__(self) -> str:
@@ -271,20 +290,28 @@ class File(Mapping[str, TensorView]):
     def chunks(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
         """Yield the decoded bytes of a part in pieces of at most `CHUNK` bytes, to be passed on.
 
-        A sha256 digest or a CRC is compared at the end, so that a damaged file is not passed on;
-        writers compute the digest of xxh3 anyway. A part without a digest is what its shard is: the
-        shard is hashed first, once, and compared with what the opened file says of it (§7.1).
+        Everything that writes from a file takes its bytes from here, so that nothing is passed on
+        that a reader would refuse: before the first byte the layout of the tensor at `where` is
+        judged, then each piece by its type as it passes. A sha256 digest or a CRC is compared at
+        the end; writers compute the digest of xxh3 anyway. A part without a digest is what its
+        shard is: the shard is hashed first, once, and compared with what the opened file says of it
+        (§7.1).
 
         Raises:
             ReadFailed: when the bytes cannot be had, or a shard is another file.
-            Rejected: when they break a rule of their encoding, or do not match their digest.
+            Rejected: when they break a rule of their encoding, their type or their layout, or do
+                not match their digest.
             Unsupported: when the part is stored under an unknown encoding.
         """
+        self.pass_layout(where)
+        pieces = self.pieces(part, where)
+        if part.type in RESTRICTED:
+            pieces = self._typed(pieces, part, where)
         if part.digest is None or not part.digest.startswith("sha256:"):
-            yield from self.pieces(part, where)
+            yield from pieces
             return
         state = hashlib.sha256()
-        for piece in self.pieces(part, where):
+        for piece in pieces:
             state.update(piece)
             yield piece
         computed = "sha256:" + state.hexdigest()
@@ -299,14 +326,56 @@ class File(Mapping[str, TensorView]):
                 found=computed,
             )
 
-    def pieces(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
-        """Yield the bytes of a part as `chunks` does, for who compares its digest or keeps it."""
-        if part.digest is None:
-            self.prove(span.file for span in part.blob.spans if span.length)
-        if self.format.crc is None:
-            yield from self._undigested(part, where)
-        else:
-            yield from self._summed(part, where)
+    def pass_layout(self, where: tuple[str | int, ...]) -> None:
+        """Judge, once, what the layout of the tensor at `where` demands of its payload.
+
+        What is not understood passes: it is copied as it is.
+
+        Raises:
+            Rejected: when it breaks a rule.
+        """
+        tensor = self._at(where) if self._has_rules() else None
+        if tensor is None or not is_ruled(tensor.layout):
+            return
+        key = (tensor.layout, *((role, part.blob) for role, part in tensor.parts.items()))
+        if key in self._passed:
+            return
+        try:
+            judge_layout(self, tensor, Reading())
+        except Rejected as error:
+            error.hint = error.hint or (_MASKS if tensor.layout == nm.ID else None)
+            error.located(self.path)
+            raise
+        except Unsupported:
+            pass
+        self._passed.add(key)
+
+    def _has_rules(self) -> bool:
+        """Tell whether any tensor has a layout that demands something of payload."""
+        catalog, known = self._ruled
+        if catalog is not self.catalog:
+            known = any(map(is_ruled, _layouts_of(self.catalog)))
+            self._ruled = self.catalog, known
+        return known
+
+    def _at(self, where: tuple[str | int, ...]) -> Tensor | None:
+        """Return the tensor that a place in the catalog belongs to, if it does to one."""
+        return self.catalog.tensors.get(str(where[1])) if len(where) >= _NAMED else None
+
+    def _typed(
+        self, pieces: Iterator[memoryview], part: Part, where: tuple[str | int, ...]
+    ) -> Iterator[memoryview]:
+        """Yield the bytes of a part, judged by its type."""
+        tensor = self._at(where)
+        elements = tensor.elements if tensor is not None and tensor.layout == "dense" else None
+        passing, reading = Passing(part.dtype, part.type, where, elements), Reading()
+        try:
+            for piece in pieces:
+                passing.judge(piece, reading)
+                yield piece
+        except Rejected as error:
+            error.located(self.path)
+            raise
 
     def prove(self, labels: Iterable[str | None]) -> None:
         """Require the shards of these labels to be those that the opened file means (§7.1).
@@ -326,14 +395,26 @@ class File(Mapping[str, TensorView]):
         spans = (span for part in parts if part.digest is None for span in part.blob.spans)
         return {span.file for span in spans if span.length and span.file is not None}
 
-    def _summed(self, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
-        """Yield the bytes of a part, and compare the CRC that its format keeps, if it does."""
-        running = self.crc_of(part, where)
-        for piece in self._undigested(part, where):
+    def pieces(
+        self, part: Part, where: tuple[str | int, ...] = (), reading: Reading | None = None
+    ) -> Iterator[memoryview]:
+        """Yield the bytes of a part as `chunks` does, for who judges it and compares its digest.
+
+        `reading`, if given, says where to gather faults of their encoding.
+
+        Raises:
+            ReadFailed: when the bytes cannot be had, or a shard is another file.
+            Rejected: when they break a rule of their encoding.
+            Unsupported: when the part is stored under an unknown encoding.
+        """
+        if part.digest is None:
+            self.prove(span.file for span in part.blob.spans if span.length)
+        running = None if self.format.crc is None else self.crc_of(part, where)
+        for piece in self._undigested(part, where, reading):
             running = running and running.after(piece)
             yield piece
         if running is not None:
-            running.require(Reading(), self.path)
+            running.require(reading or Reading(), self.path)
 
     def crc_of(self, part: Part, where: tuple[str | int, ...]) -> Running | None:
         """Return the CRC of a raw part, to be continued over its bytes; None where there is none.
@@ -348,9 +429,11 @@ class File(Mapping[str, TensorView]):
         known = self.format.crc(self.catalog, name)
         return None if known is None else Running(name, *known)
 
-    def _undigested(self, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
+    def _undigested(
+        self, part: Part, where: tuple[str | int, ...], reading: Reading | None
+    ) -> Iterator[memoryview]:
         if isinstance(part.blob, Encoded):
-            for content in self.decoder(part, where).pieces():
+            for content in self.decoder(part, where, reading).pieces():
                 for start in range(0, len(content), CHUNK):
                     yield content[start : start + CHUNK]
             self._source.evict(part.blob.spans)
@@ -515,6 +598,20 @@ def validate(
         if not gathered:
             gathered.append(_unlisted(error))
     return gathered
+
+
+def _layouts_of(catalog: Catalog) -> Iterable[str]:
+    """Return the layouts of a catalog, without building a hundred thousand tensors for it."""
+    if catalog.format.startswith(("safetensors", "npz")):  # they hold arrays only
+        return ()
+    native = catalog.native
+    if type(catalog.tensors) is dict:
+        return {tensor.layout for tensor in catalog.tensors.values()}
+    from tensorark.formats.zt.manifest import Manifest
+
+    if isinstance(native, Manifest):
+        return {*native.layouts}
+    return {tensor.layout for tensor in catalog.tensors.values()}
 
 
 def _architecture(file: File) -> list[Finding]:

@@ -12,7 +12,8 @@ from tensorark.errors import InvalidInput
 from tensorark.formats import safetensors
 from tensorark.io.publish import publish
 from tensorark.model import Part, Raw, Tensor
-from tensorark.writer import Writer, revalidate
+from tensorark.payload import Passing
+from tensorark.writer import Writer, judged, revalidate
 
 if TYPE_CHECKING:
     from tensorark.api import PathLike
@@ -64,6 +65,8 @@ def _save_safetensors(
     with publish(path, overwrite=True) as sink:
         sink.write(plan.header)
         for name in plan.order:
+            ids, where = ids_of(values[name].dtype), ("objects", name)
+            passing = Passing(*ids, where, values[name].size)
             for chunk in encode(values[name]):
-                sink.write(chunk)
+                sink.write(judged(passing, chunk))
         revalidate(sink, canonical_form=False)

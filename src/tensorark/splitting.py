@@ -35,7 +35,7 @@ from tensorark.io.inputs import operation
 from tensorark.io.shards import HASHES
 from tensorark.io.sink import Sink
 from tensorark.model import Part, Raw, Shard, Span, Tensor
-from tensorark.verbatim import UNKNOWN, Progress, length_of, moved, stored
+from tensorark.verbatim import UNKNOWN, Progress, again, length_of, moved, stored
 from tensorark.writer import check_digest, revalidate
 
 if TYPE_CHECKING:
@@ -452,7 +452,8 @@ class _Work:
         hashed = _Hashed(sink, self.algorithm)
         hashed.write(MAGIC)
         for blob in heap.blobs:
-            hashed.advance(blob.offset)
+            if blob.offset > sink.tell():  # parts without bytes may share a place that has passed
+                hashed.advance(blob.offset)
             blob.digest = self._copy(blob, hashed)
         if heap.full:
             own = [_placed(tensor, self.placed, {heap.number: None}) for tensor in heap.own]
@@ -488,9 +489,12 @@ def _write_root(file: File, placed: _Places, shards: Mapping[str, Shard], sink: 
     for name in sorted(file):
         tensor = replace(file.catalog.tensors[name], attributes=carried.tensors.get(name))
         for role, part in tensor.parts.items():
+            where = ("objects", name, "parts", role)
+            _, blob = placed[part.blob.spans]
+            if blob.where != where:
+                again(file, part, where)
             if isinstance(part.blob, Raw):
-                _, blob = placed[part.blob.spans]
-                check_digest(part, blob.digest, ("objects", name, "parts", role), file.path)
+                check_digest(part, blob.digest, where, file.path)
         tensors.append(_placed(tensor, placed, labels))
     sink.write(MAGIC)
     sink.skip(ALIGN - len(MAGIC))

@@ -1,7 +1,7 @@
 """Copying blobs as they are stored: encodings, digests and sharing stay, nothing is decoded.
 
-Owns what passing on a blob means. A raw part is compared with its xxh3 digest while it passes, and
-gets one if it has none; an encoded part is moved unread.
+Owns what passing on a blob means. A raw part is compared with its digest while it passes, and gets
+one if it has none; an encoded part is decoded and compared, then moved as it is stored.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+import xxhash
+
 from tensorark.api import File
 from tensorark.carry import Carried
 from tensorark.errors import Unsupported
 from tensorark.io.sink import Sink
 from tensorark.model import Blob, Encoded, Part, Raw, Span, Tensor
+from tensorark.vocab.types import RESTRICTED
 from tensorark.writer import CHUNK, Assembly, check_digest, revalidate
 
 Progress = Callable[[int], None]
@@ -30,14 +33,39 @@ UNKNOWN: Final = "xxh3:" + 16 * "0"
 def stored(file: File, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
     """Yield the stored bytes of a part in pieces of at most `CHUNK` bytes.
 
+    Those of an encoded part are decoded first, so that nothing damaged is passed on; under an
+    encoding that is not known they are opaque.
+
     Raises:
         ReadFailed: when they cannot be had.
+        Rejected: when they break a rule of their encoding, their type or their layout.
         Unsupported: when they mean something in the format of the file only.
     """
     _require_meaning(part, where)
-    for data in file.pieces(replace(part, blob=Raw(part.blob.spans)), where):
+    pieces = file.chunks(part, where)
+    if isinstance(part.blob, Encoded):
+        decoded(file, part, where)
+        pieces = file.pieces(replace(part, blob=Raw(part.blob.spans)), where)
+    for data in pieces:
         for start in range(0, len(data), CHUNK):
             yield data[start : start + CHUNK]
+
+
+def decoded(file: File, part: Part, where: tuple[str | int, ...]) -> None:
+    """Decode a part to judge it and compare its digest, and keep nothing.
+
+    Raises:
+        Rejected: when it breaks a rule of its encoding, its type or its layout.
+    """
+    state = xxhash.xxh3_64()
+    try:
+        for piece in file.chunks(part, where):
+            state.update(piece)
+    except Unsupported as error:
+        if error.code != "unknown-encoding":
+            raise
+    else:
+        check_digest(part, "xxh3:" + state.hexdigest(), where, file.path)
 
 
 def _require_meaning(part: Part, where: tuple[str | int, ...]) -> None:
@@ -50,6 +78,19 @@ def _require_meaning(part: Part, where: tuple[str | int, ...]) -> None:
             found=encoding or part.type,
             hint="convert the archive to a .zt first",
         )
+
+
+def again(file: File, part: Part, where: tuple[str | int, ...]) -> None:
+    """Judge a part whose stored bytes have passed as those of another part: it may say more.
+
+    Raises:
+        Rejected: when it breaks a rule of its encoding, its type or its layout.
+    """
+    says_more = part.type in RESTRICTED or not (part.digest or "xxh3:").startswith("xxh3:")
+    if isinstance(part.blob, Encoded) or says_more:
+        decoded(file, part, where)
+    else:
+        file.pass_layout(where)
 
 
 def length_of(blob: Blob) -> int:
@@ -86,7 +127,10 @@ class Copy:
         """
         part = tensor.parts[role]
         where = ("objects", tensor.name, "parts", role)
-        span, digest = self._done.get(part.blob.spans) or self._copied(part, where)
+        done = self._done.get(part.blob.spans)
+        if done is not None:
+            again(self._file, part, where)
+        span, digest = done or self._copied(part, where)
         if isinstance(part.blob, Raw):
             check_digest(part, digest, where, self._file.path)
         return moved(part, span, digest)

@@ -7,7 +7,8 @@ equal blobs, write manifest and footer, judge the result by the reader's own rul
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import prod
@@ -20,7 +21,7 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried
-from tensorark.errors import Error, Hint, InvalidInput, Rejected, unstorable
+from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, unstorable
 from tensorark.formats.zt import canonical
 from tensorark.formats.zt.amend import KEEP
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
@@ -31,8 +32,12 @@ from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.io.source import octets
 from tensorark.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
+from tensorark.payload import Passing, Ranges, is_ruled, judge_layout
 from tensorark.rules import Reading
 from tensorark.vocab import DTYPES, TYPES, size_of
+from tensorark.vocab.layouts import profile_of
+from tensorark.vocab.layouts.dense import DENSE
+from tensorark.vocab.types import RESTRICTED
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -122,6 +127,38 @@ class Assembly:
         twins.append(self._offset)
         return Span(self._offset, length), digest
 
+    def judge(self, tensor: Tensor) -> None:
+        """Judge what the layout of `tensor`, whose parts were written here, demands of payload.
+
+        What nobody here decodes, such as blocks of GGUF, is stored as it is.
+
+        Raises:
+            InvalidInput: when a reader would refuse it.
+        """
+        try:
+            judge_layout(self, tensor, Reading())
+        except Rejected as error:
+            raise unstorable(error) from error
+        except Unsupported as error:
+            if error.code == "no-zero":
+                raise unstorable(error) from error
+
+    def ranges(self, part: Part, where: tuple[str | int, ...] = ()) -> Ranges:
+        """Return what reads ranges of a part that was written here."""
+        (span,) = part.blob.spans
+
+        def read(start: int, length: int) -> memoryview:
+            return memoryview(self._sink.read(span.offset + start, length))
+
+        if not isinstance(part.blob, Encoded):
+            return read
+        from tensorark.codecs.encoding import Stored
+        from tensorark.codecs.encodings import find
+
+        stored = Stored(nbytes=span.length, read=read, where=where)
+        encoding = find(part.blob.encoding, where)
+        return encoding.open(stored, part.nbytes, Reading(), _zeros).read
+
     def blob(self, span: Span) -> Blob:
         """Return the part that ended last as a blob at `span`, raw or encoded as it was begun."""
         if self._encoding is None:
@@ -152,6 +189,10 @@ class Assembly:
         offset = align_up(before, self._align)
         self._sink.skip(offset - before)
         self._sink.write(encode_tail(manifest, offset))
+
+
+def _zeros(nbytes: int) -> memoryview:
+    return memoryview(bytearray(nbytes))
 
 
 def revalidate(sink: Sink, *, canonical_form: bool) -> None:
@@ -246,6 +287,14 @@ class Writer:
         trace: TracebackType | None,
     ) -> None:
         self._is_open = False
+        if error is None and self._streaming:
+            error = InvalidInput(
+                "a tensor was begun and not ended, so nothing is published",
+                code="stream",
+                path=self.path,
+            )
+            self._exits.__exit__(InvalidInput, error, None)
+            raise error
         if error is not None:
             self._exits.__exit__(kind, error, trace)
             return
@@ -287,11 +336,13 @@ class Writer:
         """Write an array, or anything numpy makes one of, as a dense tensor.
 
         Strided, Fortran-order, broadcast, big-endian, 0-d and empty arrays are stored by value.
-        `encoding`, ``raw`` or ``zstd``, goes before that of the file.
+        Dense tensors of torch are taken as they are, bf16 and float8 included. `encoding`, ``raw``
+        or ``zstd``, goes before that of the file.
 
         Raises:
-            InvalidInput: when numpy makes no array of it, no storage type holds its elements, or
-                the file is to be canonical and the tensor encoded.
+            InvalidInput: when numpy makes no array of it, no storage type holds its elements, a
+                byte is none that their type allows, or the file is to be canonical and the tensor
+                encoded.
         """
         from tensorark.codecs.numbers import as_array, encode, ids_of
 
@@ -313,19 +364,30 @@ class Writer:
         """Write a tensor of any layout from the decoded bytes of its parts.
 
         `parts` gives for each role the storage type, the logical type or None, and the bytes in
-        chunks; `encoding` is that of all of them.
+        chunks; `encoding` is that of all of them. A layout that is not known here is kept as it is;
+        its id is ``<vendor>.<name>/<version>``.
+
+        Raises:
+            InvalidInput: when the id of the layout or of a type is none, or the bytes are none that
+                a reader would take.
         """
         self._check_name(name)
+        check_ids(name, layout, [ids for ids, _ in parts.values()])
         extents = _extents(shape)
+        elements = prod(extents) if layout == "dense" else None
         compression = self._compression_for(name, encoding)
+        self._begin_tensor()
         written = {}
         for role in sorted(parts):
             ids, chunks = parts[role]
-            self._begin(compression)
+            self._assembly.begin(compression)
+            into: Stream | Assembly = self._assembly
+            if ids[1] in RESTRICTED:
+                into = self._passing(name, role, ids, elements)
             for chunk in chunks:
-                self._assembly.write(chunk)
+                into.write(chunk)
             written[role] = self._end(ids)
-        self._tensors.append(Tensor(name, extents, layout, written, attributes or None))
+        self._end_tensor(Tensor(name, extents, layout, written, attributes or None))
 
     def add_laid(
         self,
@@ -376,8 +438,10 @@ class Writer:
         self._check_name(name)
         ids, extents = _ids(dtype), _extents(shape)
         expected = size_of(*ids, prod(extents))
-        self._begin(self._compression_for(name, encoding))
-        yield Stream(self._assembly)
+        compression = self._compression_for(name, encoding)
+        self._begin_tensor()
+        self._assembly.begin(compression)
+        yield self._passing(name, "data", ids, prod(extents))
         part = self._end(ids)
         if part.nbytes != expected:
             raise InvalidInput(
@@ -387,7 +451,7 @@ class Writer:
                 expected=f"{expected} bytes",
                 found=part.nbytes,
             )
-        self._tensors.append(Tensor(name, extents, "dense", {"data": part}, attributes or None))
+        self._end_tensor(Tensor(name, extents, "dense", {"data": part}, attributes or None))
 
     def _check_name(self, name: object) -> None:
         if not isinstance(name, str):
@@ -422,30 +486,105 @@ class Writer:
             )
         return wanted
 
-    def _begin(self, compression: Compression | None = None) -> None:
+    def _passing(self, name: str, role: str, ids: Ids, elements: int | None) -> Stream:
+        """Return what takes the bytes of a part, judging those that its type forbids."""
+        where = ("objects", name, "parts", role)
+        return Stream(self._assembly, Passing(*ids, where, elements))
+
+    def _begin_tensor(self) -> None:
         if not self._is_open:
             detail = "a writer takes tensors inside of its `with` block"
             raise InvalidInput(detail, code="closed", path=self.path)
         if self._streaming:
             raise InvalidInput("another tensor is still being fed", code="stream")
         self._streaming = True
-        self._assembly.begin(compression)
 
     def _end(self, ids: Ids) -> Part:
         span, digest = self._assembly.end()
-        self._streaming = False
         return Part(self._assembly.blob(span), *ids, digest)
+
+    def _end_tensor(self, tensor: Tensor) -> None:
+        """Take a tensor whose parts are written, once its layout was judged."""
+        if is_ruled(tensor.layout):
+            self._assembly.judge(tensor)
+        self._streaming = False
+        self._tensors.append(tensor)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A tensor that was declared and is being fed."""
+    """A part that is being fed; a byte that its type forbids is refused as it passes."""
 
     assembly: Assembly
+    passing: Passing
 
     def write(self, chunk: Buffer) -> None:
-        """Feed the next bytes: anything with a contiguous buffer, an array included."""
-        self.assembly.write(chunk)
+        """Feed the next bytes: anything with a contiguous buffer, an array included.
+
+        Raises:
+            InvalidInput: when `chunk` is no contiguous buffer, or has a byte that its type forbids.
+        """
+        self.assembly.write(judged(self.passing, octets(chunk)))
+
+
+def judged(passing: Passing, data: memoryview) -> memoryview:
+    """Return the next bytes of a part, if its type allows them.
+
+    Raises:
+        InvalidInput: when it does not: what the caller gave cannot be stored.
+    """
+    try:
+        passing.judge(data, _READING)
+    except Rejected as error:
+        raise unstorable(error) from error
+    return data
+
+
+_READING: Final = Reading()
+
+_NAMESPACED: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", re.ASCII)
+_VERSION: Final = re.compile(r"/[1-9][0-9]*", re.ASCII)
+
+
+def check_ids(name: str, layout: str, parts: Sequence[Ids]) -> None:
+    """Require that the ids of a new tensor are registered ones, or of somebody's own namespace.
+
+    Raises:
+        InvalidInput: for the first that is neither (§4.2, §5.2).
+    """
+    where = ("objects", name)
+    if layout == DENSE.id and all(type_ is None and dtype in DTYPES for dtype, type_ in parts):
+        return  # of which there may be a hundred thousand
+    if profile_of(layout) is None and not _is_vendors(layout):
+        raise InvalidInput(
+            "no such layout",
+            code="layout",
+            section="5.2",
+            where=(*where, "layout"),
+            expected="dense, a profile of the registry, or <vendor>.<name>/<version>",
+            found=layout,
+        )
+    for dtype, type_ in parts:
+        known = dtype in DTYPES and (type_ is None or type_ in TYPES or _is_namespaced(type_))
+        if not known:
+            raise InvalidInput(
+                "no such type",
+                code="dtype",
+                section="4.2",
+                where=(*where, "parts"),
+                expected="a storage type, with a registered logical type or <vendor>.<name>",
+                found=dtype if type_ is None else f"{type_} over {dtype}",
+            )
+
+
+def _is_vendors(layout: str) -> bool:
+    """Tell whether a layout id is one that a vendor may use."""
+    stem, slash, version = layout.partition("/")
+    return bool(_is_namespaced(stem) and _VERSION.fullmatch(slash + version))
+
+
+def _is_namespaced(id_: str) -> bool:
+    return bool(_NAMESPACED.fullmatch(id_)) and not id_.startswith("zt.")
 
 
 def _extents(shape: Iterable[SupportsIndex]) -> tuple[int, ...]:

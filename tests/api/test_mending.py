@@ -161,11 +161,11 @@ def test_the_hidden_size_is_guessed_from_square_projections():
 
 
 def test_masks_are_spelt_dropped_or_applied_when_asked(tmp_path):
-    values = [float(number + 1) for number in range(32)]
-    blob = sparse(weights=floats(*values), n=8, m=16, mask=b"\x0f\xf0")
-    claim = entry(nm_n=8, nm_m=16, num_mask_bytes=2)
-    source = written(tmp_path, container([blob.data], index([claim])))
     kept = np.array([(i % 16 < 4, 4 <= i % 16 < 8)[i // 16] for i in range(32)])
+    values = np.where(kept, np.arange(32, dtype=np.float32) + 1, 0).tolist()
+    blob = sparse(weights=floats(*values), n=4, m=16, mask=b"\x0f\xf0")
+    claim = entry(nm_n=4, nm_m=16, num_mask_bytes=2)
+    source = written(tmp_path, container([blob.data], index([claim])))
     done = mend(source, tmp_path / "spelt.tbm", masks="spell")
     assert done.changes == ("a.weight: mask of 2 bytes → 4 bytes",)
     with api.open(tmp_path / "spelt.tbm") as file:
@@ -175,15 +175,29 @@ def test_masks_are_spelt_dropped_or_applied_when_asked(tmp_path):
     with api.open(tmp_path / "dropped.tbm") as file:
         assert file["a.weight"].layout == "dense"
         assert file["a.weight"].numpy().reshape(-1).tolist() == values
+
+
+def test_masks_are_applied_when_asked_and_else_stray_weights_are_refused(tmp_path):
+    values = [float(number + 1) for number in range(16)]
+    blob = sparse(weights=floats(*values), count=16, mask=b"\3\5\6\x0c")
+    claim = entry(shape=[16], num_weights=16, num_mask_bytes=4)
+    source = written(tmp_path, container([blob.data], index([claim])))
     mend(source, tmp_path / "applied.tbm", masks="apply")
+    kept = np.unpackbits(np.frombuffer(b"\3\5\6\x0c", "u1"), bitorder="little")
+    kept = kept.reshape(4, 8)[:, :4].reshape(-1)
     with api.open(tmp_path / "applied.tbm") as file:
-        assert bytes(file["a.weight"].raw("mask")) == b"\x0f\xf0"
+        assert bytes(file["a.weight"].raw("mask")) == b"\3\5\6\x0c"
         stored = np.frombuffer(file["a.weight"].raw("weights"), "<f4")
         assert np.array_equal(stored, np.where(kept, values, 0))
+    with pytest.raises(Rejected) as caught:
+        mend(source, tmp_path / "kept.tbm")
+    assert caught.value.code == "tb.pruned-zero"
+    assert "mend" in str(caught.value.hint)
+    assert not (tmp_path / "kept.tbm").exists()
 
 
 def test_a_tail_without_mask_bytes_is_spelt_as_kept(tmp_path):
-    blob = sparse(weights=floats(*range(10)), count=10, mask=b"\3\3")
+    blob = sparse(weights=floats(1, 2, 0, 0, 3, 4, 0, 0, 5, 6), count=10, mask=b"\3\3")
     claim = entry(shape=[10], num_weights=10, num_mask_bytes=2)
     source = written(tmp_path, container([blob.data], index([claim])))
     mend(source, tmp_path / "out.tbm", masks="spell")

@@ -47,7 +47,22 @@ def facts(path):
         return list(file), tensors, dict(file.attributes)
 
 
-@pytest.mark.parametrize("path", VALID)
+def broken(path):
+    """Return the rules that the payload of a file breaks."""
+    with api.open(corpus.HERE / path) as file:
+        return {each.rule for each in verify(file).findings}
+
+
+@pytest.mark.parametrize("path", [each for each in VALID if broken(each)])
+def test_what_the_payload_breaks_is_not_passed_on(path, tmp_path):
+    for name, form in (("a.zt", None), ("b.tbm", None), ("d", "tensorbit-directory")):
+        with pytest.raises(Rejected) as caught:
+            convert(corpus.HERE / path, tmp_path / name, format=form)
+        assert caught.value.code in broken(path)
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", [each for each in VALID if not broken(each)])
 def test_a_model_goes_through_zt_and_through_a_directory_without_loss(path, tmp_path):
     source = corpus.HERE / path
     convert(source, tmp_path / "a.zt")

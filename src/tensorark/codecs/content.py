@@ -25,12 +25,17 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """The decoded bytes of one part: its type and, where the layout tells, its element count."""
+    """Decoded bytes of one part: its type and, where the layout tells, its element count.
+
+    A part may be judged piece by piece: `start` is where `data` begin in it, and only with those
+    that end it `elements` are given.
+    """
 
     where: Where
     data: memoryview
     type: str | None
     elements: int | None
+    start: int = 0
 
 
 @rule("zt.bool-byte", section="A", stage="content")
@@ -41,7 +46,7 @@ def bool_byte(part: Content) -> Iterator[Fault]:
     values = np.frombuffer(part.data, np.uint8)
     if values.size and values.max() > 1:
         index = int(np.argmax(values > 1))
-        detail = f"byte {index} of a bool part is neither 0 nor 1"
+        detail = f"byte {part.start + index} of a bool part is neither 0 nor 1"
         yield Fault(part.where, detail, "0 or 1", int(values[index]))
 
 

@@ -6,6 +6,7 @@ way out, whatever it was on its way in; nothing is reinterpreted, rounded or cas
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
@@ -170,9 +171,17 @@ _NO_ARRAYS: Final = (bool, int, float, complex, str, bytes, bytearray, Mapping, 
 def as_array(value: Any, where: Where = ()) -> Array:
     """Return what numpy makes of `value`, which is an array or a sequence of numbers.
 
+    A dense tensor of torch is taken as it is, whatever its type.
+
     Raises:
         InvalidInput: when it makes no array of it, or one without something that `value` has.
     """
+    torch = sys.modules.get("torch")  # who has not imported it has no tensors of it
+    if torch is not None and isinstance(value, torch.Tensor):
+        from tensorark.codecs.torch import to_array
+
+        plain: Array = to_array(value, str(where[1]) if where else None)
+        return plain
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidInput(
             "a masked array would lose its mask",

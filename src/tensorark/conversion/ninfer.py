@@ -41,8 +41,9 @@ from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
 from tensorark.hub import ATTRIBUTE, description_of, payload_of
 from tensorark.io.inputs import operation
 from tensorark.model import Part, Raw
-from tensorark.parameters import directory_of
+from tensorark.parameters import directory_of, judge_uses
 from tensorark.rules import Reading
+from tensorark.steps import drive
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,6 +51,26 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 
 # ------------------------------------------------------------------------------- re-split and join
+
+
+def sound_payload(file: File, directory: Directory) -> Iterator[memoryview]:
+    """Yield the whole logical payload, once every object and use in it was judged.
+
+    Raises:
+        Rejected: when one breaks a rule: what a reader would refuse is not passed on.
+    """
+    from tensorark.formats.ninfer.architecture import judge_payload
+
+    for name in file.catalog.tensors:
+        file.pass_layout(("objects", name))
+    try:
+        for _unknown in judge_uses(file, directory, Reading()):
+            pass  # what is not understood is copied as it is
+        drive(judge_payload(directory, Reading()), file.source)
+    except Rejected as error:
+        error.located(file.path)
+        raise
+    yield from payload_of(file, directory)
 
 
 @operation()
@@ -83,7 +104,7 @@ def resplit(
         )
         return write_set(
             planned,
-            payload_of(file, directory),
+            sound_payload(file, directory),
             Path(target),
             overwrite=overwrite,
             progress=progress,
@@ -464,7 +485,7 @@ def write(file: File, target: Path, options: Options) -> list[str]:
     )
     return write_set(
         planned,
-        payload_of(file, directory),
+        sound_payload(file, directory),
         target,
         overwrite=options.overwrite,
         progress=options.progress,

@@ -10,6 +10,7 @@ from typing import Final
 
 from tensorark.api import CHUNK, File
 from tensorark.model import Catalog, Encoded, Part
+from tensorark.rules import Reading
 from tensorark.view import Ranges
 
 Pieces = Callable[[], Iterator[memoryview]]
@@ -40,11 +41,13 @@ class Recast(File):
             return self._made.get(part.blob.encoding.removeprefix(_PREFIX))
         return None
 
-    def pieces(self, part: Part, where: tuple[str | int, ...] = ()) -> Iterator[memoryview]:
+    def pieces(
+        self, part: Part, where: tuple[str | int, ...] = (), reading: Reading | None = None
+    ) -> Iterator[memoryview]:
         """Yield the bytes of a part in pieces of at most `CHUNK` bytes."""
         pieces = self._pieces(part)
         if pieces is None:
-            yield from super().pieces(part, where)
+            yield from super().pieces(part, where, reading)
             return
         for piece in pieces():
             for start in range(0, len(piece), CHUNK):

@@ -44,6 +44,9 @@ TYPES: Final = _table(
 )
 """The registered logical types of `.zt` Appendix A."""
 
+RESTRICTED: Final = frozenset({"bool", "f4_e2m1"})
+"""Those that forbid some bytes; of all others any byte is legal."""
+
 
 def size_of(dtype: str, type_: str | None, elements: int) -> int | None:
     """Return the decoded bytes of `elements` elements, in unbounded integers (§5.1).
