@@ -6,6 +6,7 @@ equal blobs, write manifest and footer, judge the result by the reader's own rul
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex, get_args
 
 import xxhash
 
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 Ids = tuple[str, str | None]
 """A storage type, and a logical type or None."""
 
+Digest = Literal["xxh3", "sha256", "none"]
+"""How the parts of a `.zt` are digested."""
+
 CHUNK: Final = 1 << 20
 """Bytes that are hashed and written at a time: they stay in the cache between the two."""
 
@@ -67,6 +71,7 @@ class Assembly:
         self._empty: int | None = None
         self._before = self._offset = 0
         self._state = xxhash.xxh3_64()
+        self._sha256: hashlib._Hash | None = None
         self._nbytes = 0
         self._encoding: str | None = None
         self._encoder: Encoder | None = None
@@ -80,8 +85,12 @@ class Assembly:
             self.write(chunk)
         return self.end()
 
-    def begin(self, compression: Compression | None = None) -> None:
-        """Begin a part at the next place that the alignment allows."""
+    def begin(self, compression: Compression | None = None, *, sha256: bool = False) -> None:
+        """Begin a part at the next place that the alignment allows.
+
+        With `sha256` that digest is computed as well, for `sha256` of the ended part.
+        """
+        self._sha256 = hashlib.sha256() if sha256 else None
         self._encoding = None if compression is None else compression.encoding.id
         self._encoder = None if compression is None else compression.encoder()
         self._nbytes = 0
@@ -100,6 +109,8 @@ class Assembly:
         for start in range(0, len(view), CHUNK):
             piece = view[start : start + CHUNK]
             self._state.update(piece)
+            if self._sha256 is not None:
+                self._sha256.update(piece)
             self._nbytes += len(piece)
             if self._encoder is None:
                 self._sink.write(piece)
@@ -126,6 +137,12 @@ class Assembly:
                 return Span(twin, length), digest
         twins.append(self._offset)
         return Span(self._offset, length), digest
+
+    def digest(self, wanted: str, xxh3: str) -> str | None:
+        """Return the digest of the part that ended last, by its algorithm; None for ``none``."""
+        if wanted == "none":
+            return None
+        return xxh3 if self._sha256 is None else "sha256:" + self._sha256.hexdigest()
 
     def judge(self, tensor: Tensor) -> None:
         """Judge what the layout of `tensor`, whose parts were written here, demands of payload.
@@ -228,7 +245,13 @@ class Writer:
     `level` (3) and `frame_size` decoded bytes in a frame (1 MiB); blobs start at multiples of 4096
     unless `align` is given. The encoding that a single tensor is given goes before it.
 
-    `overwrite` False refuses to replace a file that exists.
+    `digest` is the algorithm that parts are digested by: ``xxh3``, ``sha256`` for digests that
+    stand for content against an adversary (§6.5), or ``none``; with the last two the file is not
+    canonical, though it is placed as if it were. `compact` is the smallest legal alignment, 4096:
+    for many small tensors, which canonical form places 64 KiB apart.
+
+    A file at `path` is replaced, as `save_file` does and public writers do; `overwrite` False
+    refuses to. Verbs that make files from files, such as `convert`, ask first.
 
     `append` adds a generation to the `.zt` at `path` instead (§2.5): its bytes stay as they are and
     what is written comes behind them, placed as the file was unless `align` says otherwise. Names
@@ -249,8 +272,12 @@ class Writer:
         encoding: str | None = None,
         level: int | None = None,
         frame_size: int | None = None,
+        digest: Digest = "xxh3",
+        compact: bool = False,
     ) -> None:
         self._compression = compression_of(encoding, level=level, frame_size=frame_size)
+        self._digest = check_choice(digest)
+        align = compacted(align, compact=compact)
         if self._compression is not None and align is None and not append:
             align = ALIGN
         if replace and not append:
@@ -260,7 +287,7 @@ class Writer:
         self._replace = replace
         self.generation: Generation | None = None
         self._given_align = align
-        self._canonical = align is None
+        self._canonical = align is None and digest == "xxh3"
         self._align = check_align(CANONICAL_ALIGN if align is None else align)
         self._attributes = attributes if append else attributes or None
         self._overwrite = overwrite
@@ -380,7 +407,7 @@ class Writer:
         written = {}
         for role in sorted(parts):
             ids, chunks = parts[role]
-            self._assembly.begin(compression)
+            self._assembly.begin(compression, sha256=self._digest == "sha256")
             into: Stream | Assembly = self._assembly
             if ids[1] in RESTRICTED:
                 into = self._passing(name, role, ids, elements)
@@ -440,7 +467,7 @@ class Writer:
         expected = size_of(*ids, prod(extents))
         compression = self._compression_for(name, encoding)
         self._begin_tensor()
-        self._assembly.begin(compression)
+        self._assembly.begin(compression, sha256=self._digest == "sha256")
         yield self._passing(name, "data", ids, prod(extents))
         part = self._end(ids)
         if part.nbytes != expected:
@@ -501,7 +528,8 @@ class Writer:
 
     def _end(self, ids: Ids) -> Part:
         span, digest = self._assembly.end()
-        return Part(self._assembly.blob(span), *ids, digest)
+        found = self._assembly.digest(self._digest, digest)
+        return Part(self._assembly.blob(span), *ids, found)
 
     def _end_tensor(self, tensor: Tensor) -> None:
         """Take a tensor whose parts are written, once its layout was judged."""
@@ -604,6 +632,33 @@ def _ids(dtype: str) -> Ids:
     raise InvalidInput("no such type", code="dtype", expected=f"one of {known}", found=dtype)
 
 
+def check_choice(digest: str) -> Digest:
+    """Return `digest` if parts can be digested so.
+
+    Raises:
+        InvalidInput: when there is no such choice.
+    """
+    for known in get_args(Digest):
+        if digest == known:
+            return digest  # type: ignore[return-value]  # it is one of them
+    expected = " ".join(get_args(Digest))
+    raise InvalidInput("no such digest", code="option", expected=expected, found=digest)
+
+
+def compacted(align: int | None, *, compact: bool) -> int | None:
+    """Return the alignment that was asked for, by number or as the smallest legal one.
+
+    Raises:
+        InvalidInput: when both were.
+    """
+    if not compact:
+        return align
+    if align is not None:
+        detail = "a compact file has the smallest alignment, and another one is given"
+        raise InvalidInput(detail, code="option", found=align)
+    return ALIGN
+
+
 def compression_of(
     name: str | None, *, level: int | None = None, frame_size: int | None = None
 ) -> Compression | None:
@@ -626,19 +681,24 @@ def rewrite(
     align: int | None = None,
     carried: Carried | None = None,
     compression: Compression | None = None,
+    digest: Digest | None = None,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> list[Tensor]:
     """Write the tensors of `file` into `sink` as a `.zt`, in canonical order, and return them.
 
     `carried` gives the attributes, where they are not those of the catalog; empty maps of them are
-    left out. With `compression` the
-    parts are encoded by it, and blobs start at multiples of 4096 unless `align` is given.
+    left out. With `compression` the parts are encoded by it, and blobs start at multiples of 4096
+    unless `align` is given. `digest` is the algorithm of all digests; without it each part keeps
+    its own, and those that have none get one of xxh3.
 
-    Payload is moved in pieces, decoded, and compared with its xxh3 digest where it carries one.
+    Payload is moved in pieces, decoded, and compared with its digest where it carries one.
 
     Raises:
+        InvalidInput: when the file is to be canonical, which has digests of xxh3 (§6.3.4), and a
+            part has another one to be kept.
         Rejected: when a part does not match its digest: a damaged file is not passed on.
     """
+    canonical_form = align is None and compression is None and digest in {None, "xxh3"}
     if compression is not None and align is None:
         align = ALIGN
     assembly = Assembly(sink, CANONICAL_ALIGN if align is None else align)
@@ -649,19 +709,38 @@ def rewrite(
         for role in sorted(tensor.parts):
             part = tensor.parts[role]
             where = ("objects", name, "parts", role)
-            assembly.begin(compression)
+            kept = digest is None and not (part.digest or "xxh3:").startswith("xxh3:")
+            if kept and canonical_form:
+                raise _not_canonical(part, where, file.path)
+            assembly.begin(compression, sha256=digest == "sha256")
             for chunk in file.chunks(part, where):
                 assembly.write(chunk)
                 progress(len(chunk))
-            span, digest = assembly.end()
-            check_digest(part, digest, where, file.path)
-            parts[role] = Part(assembly.blob(span), part.dtype, part.type, digest)
+            span, computed = assembly.end()
+            check_digest(part, computed, where, file.path)
+            found = part.digest if kept else assembly.digest(digest or "xxh3", computed)
+            parts[role] = Part(assembly.blob(span), part.dtype, part.type, found)
         attributes = tensor.attributes if carried is None else carried.tensors.get(name)
         tensors.append(Tensor(name, tensor.shape, tensor.layout, parts, attributes or None))
     attributes = file.catalog.attributes if carried is None else carried.file
     assembly.finish(tensors, attributes or None)
-    revalidate(sink, canonical_form=align is None)
+    revalidate(sink, canonical_form=canonical_form)
     return tensors
+
+
+def _not_canonical(part: Part, where: tuple[str | int, ...], path: str) -> InvalidInput:
+    return InvalidInput(
+        "canonical form has digests of xxh3, and this part has another one, which would be lost",
+        code="zt.canonical-digest",
+        section="6.3.4",
+        path=path,
+        where=where,
+        found=(part.digest or "").partition(":")[0],
+        hint=Hint(
+            "digest='xxh3' replaces it, digest='sha256' or an alignment keeps it",
+            tark="`tark convert --digest xxh3` replaces it, --digest sha256 or --align keeps it",
+        ),
+    )
 
 
 def check_digest(part: Part, computed: str, where: tuple[str | int, ...], path: str) -> None:

@@ -178,8 +178,11 @@ def test_a_difference_of_packed_elements_counts_elements(tmp_path):
     assert (change.elements, change.first, change.largest) == (2, 3, 8.0)
 
 
-@pytest.mark.parametrize("target", ["again.zt", "again.safetensors"])
-def test_a_damaged_part_with_a_sha256_digest_is_not_passed_on(tmp_path, target):
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [("again.zt", {"digest": "xxh3"}), ("again.zt", {"align": 4096}), ("again.safetensors", {})],
+)
+def test_a_damaged_part_with_a_sha256_digest_is_not_passed_on(tmp_path, target, options):
     path = tmp_path / "m.zt"
     ark.save_file({"t": np.zeros(100, "u1")}, path)
 
@@ -188,13 +191,13 @@ def test_a_damaged_part_with_a_sha256_digest_is_not_passed_on(tmp_path, target):
         root["objects"]["t"]["parts"]["data"]["digest"] = digest
 
     edited(path, redigest)
-    tensorark.convert(path, tmp_path / target)  # the digest is that of a hundred zeros
+    tensorark.convert(path, tmp_path / target, **options)  # that is of a hundred zeros
     (tmp_path / target).unlink()
     data = bytearray(path.read_bytes())
     data[65536] = 1
     path.write_bytes(data)
     with pytest.raises(tensorark.Rejected) as caught:
-        tensorark.convert(path, tmp_path / target)
+        tensorark.convert(path, tmp_path / target, **options)
     assert caught.value.code == "zt.digest"
     assert [each.name for each in tmp_path.iterdir()] == ["m.zt"]
 

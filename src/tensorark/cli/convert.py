@@ -52,6 +52,11 @@ from tensorark.io.inputs import refuse_input
 @click.option("--level", type=int, metavar="N", help="Level of zstd (default 3).")
 @click.option("--frame-size", type=size, metavar="SIZE", help="Decoded bytes of a zstd frame.")
 @click.option(
+    "--digest",
+    type=click.Choice(["xxh3", "sha256", "none"]),
+    help="Digests of the parts of a .zt, instead of those they have; only xxh3 is canonical.",
+)
+@click.option(
     "--quantized",
     "quantized",
     type=click.Choice(["import", "export"]),
@@ -231,6 +236,7 @@ _OPTIONS: Final = (
     "encoding",
     "level",
     "frame_size",
+    "digest",
     "quantized",
     "sparse",
     "masking",

@@ -29,6 +29,7 @@ from tensorark.conversion.zt import ZT
 from tensorark.errors import InvalidInput
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
+from tensorark.writer import compacted
 
 __all__ = ["TARGETS", "Conversion", "Options", "Target", "convert", "target_of"]
 
@@ -81,6 +82,8 @@ def convert(
     encoding: str | None = None,
     level: int | None = None,
     frame_size: int | None = None,
+    digest: str | None = None,
+    compact: bool = False,
     quantized: Direction | None = None,
     quantized_config: Mapping[str, object] | None = None,
     sparse: Sparsity | None = None,
@@ -103,6 +106,11 @@ def convert(
     blobs at multiples of 4096 unless `align` is given: zstd's `level` is 3 and a frame holds
     `frame_size` decoded bytes, 1 MiB, unless they are given.
 
+    Parts of a `.zt` keep their digests, those without one get one of xxh3. `digest` ``xxh3``,
+    ``sha256`` or ``none`` is that of all parts; the last two are not canonical. Canonical form has
+    digests of xxh3 only, so that a source with others is refused until `digest` says what becomes
+    of them. `compact` is the smallest alignment that is legal, 4096.
+
     `quantized` ``import`` gathers the tensors of each GPTQ, AWQ or MLX layer into one quantised
     tensor, without changing a value, and ``export`` undoes that; layers for which it would not be
     exact stay as they are and are listed with the reason. What a checkpoint means is read from
@@ -122,13 +130,16 @@ def convert(
         ReadFailed: when something cannot be read or written.
     """
     kind = target_of(target, format)
+    if compact and kind is not ZT:
+        raise InvalidInput(f"{kind.name} has no alignment to be compact in", code="option")
     options = Options(
         overwrite=overwrite,
-        align=align,
+        align=compacted(align, compact=compact),
         max_shard_size=max_shard_size,
         encoding=encoding,
         level=level,
         frame_size=frame_size,
+        digest=digest,
         artifact_id=artifact_id,
         progress=progress,
     )
@@ -209,8 +220,19 @@ def target_of(path: PathLike, name: str | None = None) -> Target:
     )
 
 
+_CHOICES: Final = (
+    "align",
+    "max_shard_size",
+    "encoding",
+    "level",
+    "frame_size",
+    "digest",
+    "artifact_id",
+)
+
+
 def _check_options(target: Target, options: Options) -> None:
-    for name in ("align", "max_shard_size", "encoding", "level", "frame_size", "artifact_id"):
+    for name in _CHOICES:
         if getattr(options, name) is not None and name not in target.options:
             detail = f"{target.name} takes no {name.replace('_', ' ')}"
             raise InvalidInput(detail, code="option", found=getattr(options, name))

@@ -21,7 +21,8 @@ class Options:
     `align` is the placement of blobs in a `.zt`, a multiple of 4096, None for canonical form;
     `max_shard_size` the most bytes of one file of a shard set, None for a single file; `encoding`
     how the parts of a `.zt` are stored, with zstd's `level` and decoded bytes for each frame in
-    `frame_size`, None for raw parts; `artifact_id` the 16 bytes that name a NInfer set, None for a
+    `frame_size`, None for raw parts; `digest` the algorithm of its digests, None to keep those that
+    are there; `artifact_id` the 16 bytes that name a NInfer set, None for a
     new one.
     """
 
@@ -31,6 +32,7 @@ class Options:
     encoding: str | None = None
     level: int | None = None
     frame_size: int | None = None
+    digest: str | None = None
     artifact_id: bytes | None = None
     progress: Progress = lambda _done: None
 

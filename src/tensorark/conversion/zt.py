@@ -11,13 +11,15 @@ from tensorark.conversion.target import Options, Target, require_none
 from tensorark.formats.zt.rules import MAX_NAME
 from tensorark.hub import hub
 from tensorark.io.publish import publish
-from tensorark.writer import compression_of, rewrite
+from tensorark.writer import check_choice, compression_of, rewrite
 
 
 def write(file: File, target: Path, options: Options) -> list[str]:
-    """Write `file` as one `.zt`, canonical unless an alignment or an encoding is asked for."""
+    """Write `file` as one `.zt`, canonical unless something else is asked for."""
     file = hub(file)
-    hold(file, canonical=options.align is None and options.encoding is None)
+    digest = None if options.digest is None else check_choice(options.digest)
+    plain = options.align is None and options.encoding is None
+    hold(file, canonical=plain and digest in {None, "xxh3"})
     compression = compression_of(
         options.encoding, level=options.level, frame_size=options.frame_size
     )
@@ -27,6 +29,7 @@ def write(file: File, target: Path, options: Options) -> list[str]:
             sink,
             align=options.align,
             compression=compression,
+            digest=digest,
             progress=options.progress,
         )
     return [str(target)]
@@ -64,7 +67,7 @@ def _unnamable(name: str, *, canonical: bool) -> str | None:
 ZT: Final = Target(
     name="zt",
     suffixes=(".zt",),
-    options=frozenset({"align", "encoding", "level", "frame_size"}),
+    options=frozenset({"align", "encoding", "level", "frame_size", "digest"}),
     write=write,
     require=hold,
 )
