@@ -23,6 +23,7 @@ from tensorark.formats.ninfer.uses import of_use
 from tensorark.hub import description_of, hub, model_of
 from tensorark.model import Part, Tensor
 from tensorark.parameters import ParameterView, directory_of
+from tensorark.view import TensorView
 
 __all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
 
@@ -78,11 +79,21 @@ class Difference:
         return not self.is_equal
 
 
-def diff(left: File, right: File, *, progress: Progress = lambda _done: None) -> Difference:
+def diff(
+    left: File,
+    right: File,
+    *,
+    values: bool = False,
+    progress: Progress = lambda _done: None,
+) -> Difference:
     """Compare two opened models.
+
+    With `values` tensors are compared by shapes and decoded values alone, bit for bit, however they
+    are stored: dense or masked, sparse or quantised.
 
     Raises:
         ReadFailed: when payload cannot be read.
+        Unsupported: with `values`, when a tensor cannot be decoded.
     """
     left, right = _in_terms_of_zt(left), _in_terms_of_zt(right)
     said = _said(left, right)
@@ -90,7 +101,10 @@ def diff(left: File, right: File, *, progress: Progress = lambda _done: None) ->
 
     def compare(name: str) -> list[Change]:
         a, b = left.catalog.tensors[name], right.catalog.tensors[name]
-        changes = _described(a, b) or _values(left, right, a, b)
+        if values:
+            changes = _decoded(left[name], right[name])
+        else:
+            changes = _described(a, b) or _values(left, right, a, b)
         progress(a.nbytes)
         left.evict(a)
         right.evict(b)
@@ -223,6 +237,29 @@ def _values(left: File, right: File, a: Tensor, b: Tensor) -> list[Change]:
         else:
             changes.append(Change(name=a.name, what="values", left=role, right=role))
     return changes
+
+
+def _decoded(a: TensorView, b: TensorView) -> list[Change]:
+    """Compare the decoded values of two tensors, block by block."""
+    import numpy as np
+
+    if a.shape != b.shape:
+        return [Change(name=a.name, what="shape", left=list(a.shape), right=list(b.shape))]
+    elements, first, largest = 0, None, None
+    for start in range(0, a.size, _MOST_ELEMENTS):
+        stop = min(start + _MOST_ELEMENTS, a.size)
+        x, y = (np.ascontiguousarray(each.elements(start, stop)) for each in (a, b))
+        if x.dtype != y.dtype:
+            return [Change(name=a.name, what="type", left=str(x.dtype), right=str(y.dtype))]
+        word = f"V{x.dtype.itemsize}"
+        differ = np.flatnonzero(x.view(word) != y.view(word))
+        if differ.size:
+            elements += int(differ.size)
+            first = start + int(differ[0]) if first is None else first
+            largest = _largest(x[differ], y[differ], largest)
+    if not elements:
+        return []
+    return [Change(name=a.name, what="values", elements=elements, first=first, largest=largest)]
 
 
 def _equal_bytes(x: memoryview, y: memoryview) -> bool:

@@ -86,16 +86,17 @@ class Explained:
             f"{each.detail[:1].upper()}{each.detail[1:]}, at {place(each.where)} ({each.rule})."
             for each in self.findings[:_SHOWN]
         ]
-        if self.findings and self.repairs is not None:
-            count = len(self.repairs)
+        if self.findings and self.repairs:
             found.append(
                 f"Walking from blob to blob finds {self.blobs} of them, one for each entry: "
-                f"`tark repack` writes a right index, with {count} changes."
+                "`tark repack` writes a right index."
             )
             found += [f"It would change {each}." for each in self.repairs[:_SHOWN]]
         elif self.findings:
             found.append(f"Walking from blob to blob finds {self.blobs} of them.")
-        return (*found, *(f"{each.detail}." for each in self.remarks[:_SHOWN]))
+        found += [f"{each.detail}." for each in self.remarks[:_SHOWN]]
+        more = len(self.remarks) - _SHOWN
+        return (*found, f"And {more} more remarks.") if more > 0 else tuple(found)
 
 
 _SHOWN: Final = 12
@@ -439,7 +440,10 @@ class _Work:
         if masks == "apply":
             if sparse.is_quantized:
                 return tensor
-            self.changes.append(f"{tensor.name}: weights under clear mask bits set to 0")
+            stray = nm.census(tensor, reader(self.file, tensor)).stray
+            if not stray:
+                return tensor
+            self.changes.append(f"{tensor.name}: {stray} weights under clear mask bits set to 0")
             key = f"{tensor.name} applied"
             self.made[key] = partial(_applied, window)
             old = tensor.parts["weights"]
@@ -449,7 +453,10 @@ class _Work:
             return tensor
         size = mask_size(sparse.elements, sparse.pattern)
         before = tensor.parts["mask"].nbytes
-        self.changes.append(f"{tensor.name}: mask of {before} bytes → {size} bytes")
+        change = f"{tensor.name}: mask of {before} bytes → {size} bytes"
+        if sparse.packing == "truncated":
+            change += "; weights 8 and up of each group stay pruned"
+        self.changes.append(change)
         key = f"{tensor.name} spelt"
         self.made[key] = partial(_spelt, window, sparse)
         return replace(tensor, parts={**tensor.parts, "mask": computed(key, size, "u8")})

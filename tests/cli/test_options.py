@@ -77,6 +77,7 @@ SPELLINGS = {
     "--complete": "demand digests",
     "--deep": "read shards whole",
     "--seal": "a seal to compare with",
+    "--values": "compare decoded values",
     "--parameters": "compare logical parameters",
     # keys and signatures
     "--key": "the key",

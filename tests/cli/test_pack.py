@@ -14,8 +14,10 @@ def test_a_checkpoint_is_packed_and_unpacked(tark, tmp_path):
     planned = tark(*asked, "--dry-run")
     assert (planned.code, target.exists()) == (0, False)
     assert "text/layers/0/mlp/gate, text/layers/0/mlp/up" in planned.out
+    assert tark(*asked, "--dry-run", "--max-size", "5KB").code == 2  # no room for payload
     done = tark(*asked)
     assert (done.code, done.out.splitlines()[0]) == (0, str(target))
+    assert tark(*asked, "--dry-run").code == 0  # writes nothing, so that nothing is in its way
     again = tark(*asked)
     assert (again.code, "exists" in again.err) == (2, True)
     back = tark("unpack", target, "-o", tmp_path / "back")

@@ -197,3 +197,26 @@ def test_tree_lets_pass_what_the_others_do(tark, tmp_path):
     ran = tark("tree", tmp_path / "b.tbm", "--lenient")
     assert ran.code == 0
     assert 'left out: "a.weight"' in ran.err
+
+
+def test_values_are_compared_however_they_are_stored(tark, tmp_path):
+    values = np.random.default_rng(3).standard_normal((8, 16)).astype(np.float32)
+    save_file({"w": values, "b": np.ones(3, np.float32)}, tmp_path / "d.safetensors")
+    tark("prune", tmp_path / "d.safetensors", tmp_path / "d.tbm")
+    tark("convert", tmp_path / "d.tbm", tmp_path / "d2.safetensors")
+    assert tark("diff", tmp_path / "d.tbm", tmp_path / "d2.safetensors").code == 1
+    assert tark("diff", tmp_path / "d.tbm", tmp_path / "d2.safetensors", "--values").code == 0
+    ran = tark("diff", tmp_path / "d.safetensors", tmp_path / "d.tbm", "--values", "--json")
+    (change,) = json.loads(ran.out)["changes"]
+    assert (ran.code, change["name"], change["what"], change["elements"]) == (1, "w", "values", 64)
+    save_file({"w": values.astype("f2"), "b": np.ones((1, 3), "f4")}, tmp_path / "h.zt")
+    ran = tark("diff", tmp_path / "d.safetensors", tmp_path / "h.zt", "--values", "--json")
+    assert {each["what"] for each in json.loads(ran.out)["changes"]} == {"type", "shape"}
+
+
+def test_applying_a_mask_lists_what_it_changes_and_nothing_else(tark, tmp_path):
+    values = np.arange(1, 9, dtype=np.float32).reshape(1, 8)
+    save_file({"w": values}, tmp_path / "d.zt")
+    tark("prune", tmp_path / "d.zt", tmp_path / "d.tbm")
+    ran = tark("mend", tmp_path / "d.tbm", tmp_path / "e.tbm", "--masking", "apply", "--json")
+    assert json.loads(ran.out)["written"][0]["changes"] == []

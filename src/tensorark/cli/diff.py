@@ -31,6 +31,7 @@ from tensorark.overlays import delta
     is_flag=True,
     help="Compare two .ninfer by what their logical parameters mean, however stored.",
 )
+@click.option("--values", is_flag=True, help="Compare decoded values, however tensors are stored.")
 @click.option(
     "--limit", type=click.IntRange(0), metavar="N", default=50, help="Lines a section (default 50)."
 )
@@ -42,6 +43,7 @@ def command(
     right: str,
     *,
     parameters: bool,
+    values: bool,
     limit: int,
     output: str | None,
     force: bool,
@@ -57,6 +59,8 @@ def command(
     """
     if parameters and output is not None:
         raise click.UsageError("-o writes tensors, so it excludes --parameters")
+    if parameters and values:
+        raise click.UsageError("--parameters compares values already")
     if lenient and output is not None:
         raise click.UsageError("-o reads strictly, so it excludes --lenient")
     out = terminal()
@@ -70,8 +74,10 @@ def command(
             shared = [name for name in first if name in second]
             total = sum(first.catalog.tensors[name].nbytes for name in shared)
         with out.progress(total, "comparing") as progress:
-            compare = diff_parameters if parameters else diff
-            found = compare(first, second, progress=progress)
+            if parameters:
+                found = diff_parameters(first, second, progress=progress)
+            else:
+                found = diff(first, second, values=values, progress=progress)
     made = None
     if output is not None:
         with out.progress(total, "writing") as progress:
@@ -128,7 +134,7 @@ def _show(
             out.table(rows, indent=2)
         _more(out, len(found.changes), limit)
     if found.attributes:
-        keys = ", ".join(map(escaped, found.attributes[:limit]))
+        keys = ", ".join(map(escaped, found.attributes[:limit])) or len(found.attributes)
         out.line(f"attributes of the file differ, which does not count: {keys}")
     verdict = "equal" if found.is_equal else "different"
     parts = [

@@ -45,7 +45,7 @@ def _option(*names: str, **facts: Any) -> click.Option:
 EVERYWHERE: Final = (
     _option("--json", is_flag=True, default=None, help="Print one JSON document."),
     _option("-q", "--quiet", is_flag=True, default=None, help="Print no more than is needed."),
-    _option("-v", "--verbose", count=True, help="Say more; twice for details of reading."),
+    _option("-v", "--verbose", count=True, help="Say more, where there is more to say."),
     _option("--color/--no-color", default=None, help="Colour, whatever the terminal says."),
     _option(
         "--store",

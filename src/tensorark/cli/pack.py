@@ -81,17 +81,20 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
         "resources": _pairs("--resource", wanted["resources"]),
         "name": wanted["name"],
     }
-    _refuse_existing(target, force=wanted["force"])
-    planned = huggingface.convert_checkpoint(folder, target, recipe, dry_run=True, **chosen)
+    limit = wanted["max_size"]
+    planned = huggingface.convert_checkpoint(
+        folder, target, recipe, dry_run=True, max_file_bytes=limit, **chosen
+    )
     if dry_run:
         _show_plan(out, planned)
         return
+    _refuse_existing(target, force=wanted["force"])
     with out.progress(planned.payload_bytes, "packing") as progress:
         done = huggingface.convert_checkpoint(
             folder,
             target,
             recipe,
-            max_file_bytes=wanted["max_size"],
+            max_file_bytes=limit,
             artifact_id=wanted["artifact_id"],
             overwrite=wanted["force"],
             progress=progress,

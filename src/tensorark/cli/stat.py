@@ -100,7 +100,9 @@ def _show(out: Terminal, rows: list[dict[str, Any]]) -> None:
         counts = [f"{row[key]:,}" for key in ("zeros", "nan", "inf")]
         table.append([*facts, *numbers, *counts])
     if table:
-        out.table(table, head=head, right=set(range(3, 10)))
+        out.table(table, head=() if out.quiet else head, right=set(range(3, 10)))
+    elif not rows and not out.quiet:
+        out.line("no tensors")
 
 
 def _number(value: Any) -> str:

@@ -357,6 +357,14 @@ def convert_checkpoint(
             checkpoints, chosen, components=components, resources=resources, name=name
         )
         files: list[str] = []
+        if dry_run and max_file_bytes is not None:  # the limit may leave no room
+            plan(
+                made.directory,
+                made.payload_bytes,
+                entry=Path(target).name,
+                artifact_id=bytes(16),
+                max_file_bytes=max_file_bytes,
+            )
         if not dry_run:
             files = write_artifact(
                 made,

@@ -251,7 +251,7 @@ def split(payload_bytes: int, start: int, limit: int | None) -> tuple[int, ...]:
             "the limit leaves no room for payload",
             code="max-file-bytes",
             section="2.3",
-            expected=f"at least {start + PAGE} bytes",
+            expected=f"at least {start + PAGE} bytes, more where more files are to be listed",
             found=limit,
         )
     rest = payload_bytes - first
