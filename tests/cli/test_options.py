@@ -215,3 +215,34 @@ def test_a_folder_without_models_does_not_stop_the_others(tark, zt, tmp_path):
 
 def test_a_seal_is_about_one_model(tark, zt):
     assert tark("verify", zt, zt, "--seal", "x").code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert", "MODEL", "GOAL/x.safetensors"],
+        ["convert", "MODEL", "-o", "GOAL/x.npz"],
+        ["split", "MODEL", "GOAL/x.zt", "--by", "layer"],
+        ["merge", "MODEL", "GOAL/x.zt"],
+        ["repack", "MODEL", "GOAL/x.zt"],
+        ["prune", "MODEL", "GOAL/x.npz"],
+        ["overlay", "MODEL", "MODEL", "GOAL/x.zt"],
+        ["keygen", "GOAL/x.pem"],
+    ],
+)
+def test_the_folder_of_a_target_is_made_and_taken_back_where_nothing_came(
+    tark, zt, tmp_path, words
+):
+    goal = tmp_path / "new" / "folder"
+    spelt = [w.replace("MODEL", str(zt)).replace("GOAL", str(goal)) for w in words]
+    if words[0] == "overlay":  # whose base lies beside it
+        goal.mkdir(parents=True)
+        base = zt.rename(goal / "base.zt")
+        spelt[1:3] = [str(base), str(base)]
+    assert tark(*spelt).code == 0
+    assert list(goal.iterdir())
+    for spoilt in ([*spelt, "--nonsense"], [spelt[0], "gone.zt", *spelt[2:]]):
+        there = [each.replace(str(goal), str(tmp_path / "other" / "x")) for each in spoilt]
+        if words[0] != "keygen" or "--nonsense" in there:
+            assert tark(*there).code in {2, 5}
+            assert not (tmp_path / "other").exists()

@@ -6,8 +6,10 @@ Owns how words become values; a word that does not fit is a usage error that nam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import wraps
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
@@ -72,13 +74,31 @@ def target(name: str = "target") -> Callable[[F], F]:
             given = named.pop("output")
             if (named[name] is None) == (given is None):
                 raise click.UsageError(f"name one {name}: as the last argument, or with -o")
-            return function(*words, **{**named, name: named[name] or given})
+            goal = named[name] or given
+            with _folder_of(goal):
+                return function(*words, **{**named, name: goal})
 
         option = output(f"The {name}, instead of as an argument.")
         argument = click.argument(name, type=OUTPUT, required=False)
         return cast("F", argument(option(resolved)))
 
     return add
+
+
+@contextmanager
+def _folder_of(path: str) -> Iterator[None]:
+    """Make the folder that a target lies in, and take it back where nothing came into it."""
+    made: list[Path] = []
+    try:
+        for each in reversed(Path(path).absolute().parents):
+            if not each.exists():
+                each.mkdir()
+                made.append(each)
+        yield
+    finally:
+        for each in reversed(made):
+            with suppress(OSError):  # it holds what was written
+                each.rmdir()
 
 
 def max_size(
