@@ -235,11 +235,13 @@ class TensorView:
     ) -> Array:
         import numpy as np
 
+        from tensorark.codecs.rounding import rounded
+
         values = self.numpy()
         if dtype is not None and values.dtype != dtype:
             if copy is False:
                 raise ValueError("a conversion cannot be done without copying")
-            return values.astype(dtype)
+            return rounded(values, np.dtype(dtype))
         return np.array(values) if copy else values
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -1,7 +1,7 @@
 """Casting floats on purpose, with the error that it makes. No other conversion rounds anything.
 
-Owns the step from one float type to another. Values are rounded to nearest, ties to even; what does
-not fit becomes infinite and is counted.
+Owns the step from one float type to another. Each value is rounded once, to nearest, ties to even;
+what does not fit becomes infinite and is counted.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def _pieces(file: File, tensor: Tensor, role: str, report: Casting) -> Iterator[
     import numpy as np
 
     from tensorark.codecs.numbers import numpy_dtype
+    from tensorark.codecs.rounding import rounded
 
     part = tensor.parts[role]
     element, goal = numpy_dtype(part.dtype), numpy_dtype(report.dtype)
@@ -97,7 +98,7 @@ def _pieces(file: File, tensor: Tensor, role: str, report: Casting) -> Iterator[
         data = read(role, start * element.itemsize, stop * element.itemsize)
         before = np.frombuffer(data, element)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            after = before.astype(goal)
+            after = rounded(before, goal)
             for at in range(0, before.size, _NOTED):
                 _note(before[at : at + _NOTED], after[at : at + _NOTED], report)
         yield octets(after)

@@ -15,6 +15,7 @@ from tensorark.codecs.ninfer import fp8, groups, nvfp4
 from tensorark.codecs.ninfer import search as searching
 from tensorark.codecs.ninfer.decoding import BLOCK, ELEMENT, Array, Planes
 from tensorark.codecs.ninfer.words import Floats, Octets, as_octets
+from tensorark.codecs.rounding import rounded
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.vocab.ninfer import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
 
@@ -184,16 +185,19 @@ def as_float32(values: Array) -> Floats:
     Raises:
         InvalidInput: for values that are no floats (code ``encode-values``).
     """
+    _require_floats(values, "fp32")
+    return rounded(values, np.dtype(np.float32))
+
+
+def _require_floats(values: Array, format_: str) -> None:
     if values.dtype.kind not in "fV" or values.dtype.itemsize == 1:
-        raise _not_convertible(values, "fp32")
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(np.float32)
+        raise _not_convertible(values, format_)
 
 
 def cast_direct(values: Array, format_: str) -> Array:
     """Return values in the words of `format_`: the same bits where they are its words already.
 
-    Floats are rounded to nearest with ties to even; integers must fit.
+    Floats are rounded once, to nearest with ties to even; integers must fit.
 
     Raises:
         InvalidInput: for integers that do not fit int32, and between floats and integers.
@@ -209,9 +213,8 @@ def cast_direct(values: Array, format_: str) -> Array:
                 "an integer does not fit int32", code="encode-values", found=int(values.max())
             )
         return values.astype(wanted)
-    floats = as_float32(values)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return floats.astype(wanted)
+    _require_floats(values, format_)
+    return rounded(values, wanted)
 
 
 def _not_convertible(values: Array, format_: str) -> InvalidInput:

@@ -13,6 +13,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tensorark.codecs.rounding import rounded
+
 Floats = npt.NDArray[np.float32]
 Octets = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint16]
@@ -62,9 +64,9 @@ def e4m3_words(values: Floats) -> Octets:
     return values.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
 
 
-def bf16_words(values: Floats) -> Words:
-    """Round to BF16 words."""
-    return values.astype(ml_dtypes.bfloat16).view(np.uint16)
+def bf16_words(values: npt.NDArray[Any]) -> Words:
+    """Round floats of any width to BF16 words."""
+    return rounded(values, np.dtype(ml_dtypes.bfloat16)).view(np.uint16)
 
 
 def bf16_values(words: Words) -> Floats:

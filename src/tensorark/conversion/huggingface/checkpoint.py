@@ -184,10 +184,10 @@ class Rows:
         name = self.prefix + ".weight_scale"
         tensor = self.checkpoint.tensor(name)
         if tensor.elements == 1:
-            found = self.checkpoint.file[name].numpy().astype(np.float32).reshape(1)
+            found = self.checkpoint.file[name].numpy().reshape(1)
             scales = np.broadcast_to(found, len(codes))
         else:
-            scales = self._slices(name, 1, start, stop).astype(np.float32).reshape(-1)
+            scales = self._slices(name, 1, start, stop).reshape(-1)
         return codes, bf16_values(bf16_words(scales))
 
     @cached_property
