@@ -14,7 +14,10 @@ import xxhash
 
 import tensorark
 import tensorark.numpy as ark
+from tensorark.carry import brought_home
 from tensorark.comparison import STATEMENTS, diff_parameters
+from tensorark.hub import description_of
+from tensorark.model import Catalog, Part, Raw, Tensor
 from tensorark.signing import signature_path, verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set
 
@@ -121,6 +124,8 @@ def test_every_form_of_a_model_has_its_identity(form, arrays, tmp_path):
         assert identity(again) == wanted, other
         with tensorark.open(first) as a, tensorark.open(again) as b:
             assert tensorark.diff(a, b).is_equal, other
+            kept = brought_home(b.catalog).file
+            assert (kept["step"], kept["by"]) == (7, "us"), other
 
 
 # -------------------------------------------------------------------------------- NInfer artifacts
@@ -354,3 +359,22 @@ def test_parameters_are_compared_with_what_is_said_around_them(change, tmp_path)
         found = diff_parameters(a, b)
     assert bool(found) == (change != "nothing")
     assert {each.what for each in found.changes} <= {"use", "config", "role", "component"}
+
+
+@pytest.mark.parametrize(
+    ("layout", "role", "dtype", "says", "found"),
+    [
+        ("dense", "data", "u8", "ninfer.description/1", True),
+        ("zt.mx/1", "data", "u8", "ninfer.description/1", False),
+        ("dense", "text", "u8", "ninfer.description/1", False),
+        ("dense", "data", "i8", "ninfer.description/1", False),
+        ("dense", "data", "u8", "ninfer.description/2", False),
+        ("dense", "data", "u8", None, False),
+    ],
+)
+@pytest.mark.parametrize("name", ["tensorark.ninfer", "anything"])
+def test_a_description_is_known_by_what_it_is(name, layout, role, dtype, says, found):
+    held = {role: Part(Raw(()), dtype)}
+    attributes = {"tensorark.role": says} if says else None
+    tensor = Tensor(name, (0,), layout, held, attributes)
+    assert description_of(Catalog("zt", {name: tensor})) == (tensor if found else None)
