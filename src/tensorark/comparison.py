@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,13 +21,15 @@ from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_descri
 from tensorark.formats.ninfer.directory import Binding
 from tensorark.formats.ninfer.uses import of_use
 from tensorark.hub import description_of, hub, model_of
-from tensorark.model import Part, Tensor
+from tensorark.model import Part, Raw, Tensor
 from tensorark.parameters import ParameterView, directory_of
 from tensorark.view import TensorView
 
 __all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
 
 Progress = Callable[[int], None]
+Place = tuple[str | int, ...]
+Pairs = Iterator[tuple[memoryview, memoryview]]
 _MOST_ELEMENTS: Final = 1 << 22
 
 
@@ -229,11 +231,17 @@ def _values(left: File, right: File, a: Tensor, b: Tensor) -> list[Change]:
     changes = []
     for role, part in a.parts.items():
         where = ("objects", a.name, "parts", role)
-        x, y = left.payload(part, where), right.payload(b.parts[role], where)
-        if _equal_bytes(x, y):
+        other = b.parts[role]
+
+        def pairs(part: Part = part, other: Part = other, where: Place = where) -> Pairs:
+            return zip(_blocks(left, part, where), _blocks(right, other, where), strict=True)
+
+        if part.nbytes == other.nbytes and all(_equal_bytes(x, y) for x, y in pairs()):
             continue
-        if role == "data" and a.layout == "dense":
-            changes.append(_measure(a, part, x, y))
+        if role == "data" and a.layout == "dense" and part.nbytes == other.nbytes:
+            changes.append(_measure(a, part, pairs()))
+        elif role == "data" and a.layout == "dense":  # opened without judging sizes
+            changes.append(Change(name=a.name, what="values"))
         else:
             changes.append(Change(name=a.name, what="values", left=role, right=role))
     return changes
@@ -262,13 +270,40 @@ def _decoded(a: TensorView, b: TensorView) -> list[Change]:
     return [Change(name=a.name, what="values", elements=elements, first=first, largest=largest)]
 
 
+_BLOCK: Final = 8 << 20
+"""Bytes that are compared at a time: a multiple of the width of every element."""
+
+
+def _blocks(file: File, part: Part, where: Place) -> Iterator[memoryview]:
+    """Yield the decoded bytes of a part in blocks of `_BLOCK`, the last of which may be shorter."""
+    if part.nbytes <= _BLOCK or (file.is_mapped and isinstance(part.blob, Raw)):
+        data = file.payload(part, where)
+        yield from (data[at : at + _BLOCK] for at in range(0, len(data), _BLOCK))
+        return
+    held = bytearray()
+    for piece in file.pieces(part, where):
+        rest = piece
+        if not held and len(rest) == _BLOCK:
+            yield rest
+            continue
+        while rest:
+            taken = _BLOCK - len(held)
+            held += rest[:taken]
+            rest = rest[taken:]
+            if len(held) == _BLOCK:
+                yield memoryview(held)
+                held = bytearray()
+    if held:
+        yield memoryview(held)
+
+
 def _equal_bytes(x: memoryview, y: memoryview) -> bool:
     import numpy as np
 
     return len(x) == len(y) and bool(np.array_equal(np.frombuffer(x, "u1"), np.frombuffer(y, "u1")))
 
 
-def _measure(tensor: Tensor, part: Part, x: memoryview, y: memoryview) -> Change:
+def _measure(tensor: Tensor, part: Part, pairs: Pairs) -> Change:
     """Count and measure the elements that differ, block by block."""
     import numpy as np
 
@@ -278,25 +313,23 @@ def _measure(tensor: Tensor, part: Part, x: memoryview, y: memoryview) -> Change
         element = numpy_dtype(part.dtype, part.type)
     except Unsupported:
         return Change(name=tensor.name, what="values")
-    if len(x) != len(y):  # the files were opened without judging sizes
-        return Change(name=tensor.name, what="values")
     packed = is_packed(part.type)
     if part.type == "bool":
         element = np.dtype(np.uint8)
     width = element.itemsize
 
-    def block(data: memoryview, start: int) -> Any:
-        piece = data[start : start + width * _MOST_ELEMENTS]
+    def block(piece: memoryview) -> Any:
         return unpack_nibbles(piece) if packed else np.frombuffer(piece, f"V{width}")
 
     elements, first, largest = 0, None, None
-    for start in range(0, len(x), width * _MOST_ELEMENTS):
-        block_x, block_y = block(x, start), block(y, start)
+    for index, (x, y) in enumerate(pairs):
+        block_x, block_y = block(x), block(y)
         differ = np.flatnonzero(block_x != block_y)
         if not differ.size:
             continue
         elements += int(differ.size)
         if first is None:
+            start = index * _BLOCK
             first = (2 * start if packed else start // width) + int(differ[0])
         largest = _largest(block_x[differ].view(element), block_y[differ].view(element), largest)
     return Change(name=tensor.name, what="values", elements=elements, first=first, largest=largest)

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import xxhash
 
 from tensorark.api import File
-from tensorark.errors import InvalidInput, LimitExceeded, Rejected, Unsupported
+from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
 from tensorark.hub import model_of
-from tensorark.model import Encoded, Part, Tensor
+from tensorark.io.shards import HASHES
+from tensorark.model import Encoded, Part, Raw, Tensor
+from tensorark.payload import Passing, Reader
 from tensorark.rules import Finding, Reading
 from tensorark.shards import check_shards
 from tensorark.steps import drive
@@ -51,7 +54,8 @@ class Verification:
     rung. `judged` are the parts whose payload passed the content rules of a format that carries no
     digests (`.ninfer`, masks of Tensorbit, CRCs of npz): not proof, but more than nothing. `notes`
     are about what no rule forbids and is still worth telling (gaps, slack, negative scales of a
-    `.ninfer`).
+    `.ninfer`). `missing` are the shards that are not there, with
+    the tensors that lie in them, which are not judged and not counted.
     """
 
     parts: int
@@ -64,6 +68,7 @@ class Verification:
     protected: int = 0
     judged: int = 0
     notes: tuple[Finding, ...] = field(default=())
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -72,8 +77,8 @@ class Verification:
 
     @property
     def complete(self) -> bool:
-        """Whether every part was checked against a digest."""
-        return self.ok and self.checked == self.parts
+        """Whether every part was checked against a digest, none being missing."""
+        return self.ok and not self.missing and self.checked == self.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +105,11 @@ def verify(
 ) -> Verification:
     """Read every payload byte of `file` and judge it: digests, types, layouts.
 
-    Uses `threads` (all cores by default); memory stays near the largest part for each thread, or
-    near nothing where the file is mapped. Shards of a `.zt` whose parts carry no digests are read
-    whole as well and compared with the digests that the file gives for them (§7.3), with `deep` all
-    of them; when one is another file, it stops there.
+    Uses `threads` (all cores by default); memory stays near 8 MiB or a few frames for each thread,
+    but for index arrays of sparse tensors and objects of NInfer, which are held whole. Shards of a
+    `.zt` whose parts carry no digests are read whole as well and compared with the digests that the
+    file gives for them (§7.3), with `deep` all of them; when one is another file, it stops there.
+    Shards that are not there are told as `missing`, and the rest is judged all the same.
 
     Raises:
         ReadFailed: when payload cannot be read.
@@ -112,12 +118,15 @@ def verify(
     workers, report = threads or os.cpu_count() or 1, progress or (lambda _done: None)
     if workers < 1:
         raise InvalidInput("at least one thread must read", code="threads", found=threads)
-    labels = None if deep else file.unproven()
-    if labels:
-        labels -= file.missing().keys()
-    shards = check_shards(file, threads=workers, progress=report, labels=labels)
+    missing = _missing(file)
+    labels = {*file.catalog.files} if deep else file.unproven()
+    shards = check_shards(file, threads=workers, progress=report, labels=labels - missing.keys())
     # Parts in a shard that is another file would only repeat that it is.
-    outcomes = [] if shards.findings else [*_outcomes(file, workers, report), _artifact(file)]
+    outcomes = []
+    if not shards.findings:
+        gone = {name for names in missing.values() for name in names}
+        outcomes = [*_outcomes(file, gone, workers, report)]
+        outcomes += [] if missing else [_artifact(file)]
     return Verification(
         parts=sum(each.parts for each in outcomes),
         checked=sum(each.checked for each in outcomes),
@@ -129,7 +138,25 @@ def verify(
         protected=sum(each.protected for each in outcomes),
         judged=sum(each.judged for each in outcomes),
         notes=tuple(note for each in outcomes for note in each.notes),
+        missing=missing,
     )
+
+
+def _missing(file: File) -> dict[str, tuple[str, ...]]:
+    """Return the shards that are not there; one that is another file is a fault and not missing."""
+    if not file.catalog.files:
+        return {}
+
+    def is_gone(label: str) -> bool:
+        try:
+            file.source.size(label)
+        except ReadFailed as error:
+            return error.code == "missing-shard"
+        except Rejected:
+            pass
+        return False
+
+    return {label: names for label, names in file.missing().items() if is_gone(label)}
 
 
 def _artifact(file: File) -> _Outcome:
@@ -198,11 +225,18 @@ def _keep(gathered: list[Finding], error: Rejected) -> None:
         )
 
 
-def _outcomes(file: File, threads: int, progress: Progress) -> Iterator[_Outcome]:
+def _outcomes(
+    file: File, gone: Container[str], threads: int, progress: Progress
+) -> Iterator[_Outcome]:
+    """Judge all tensors but those that are `gone`."""
+
     def judge(names: list[str]) -> list[_Outcome]:
         outcomes = []
         for name in names:
             tensor = file.catalog.tensors[name]
+            if name in gone:
+                progress(tensor.nbytes)
+                continue
             outcomes.append(_judge(file, tensor))
             if outcomes[-1].nbytes:  # else it lies in a file that cannot be used
                 file.evict(tensor)
@@ -215,59 +249,120 @@ def _outcomes(file: File, threads: int, progress: Progress) -> Iterator[_Outcome
             yield from outcomes
 
 
+@dataclass(slots=True)
+class _Tally:
+    """What is known of the parts of one tensor so far."""
+
+    reading: Reading
+    refused: list[Unsupported | LimitExceeded]
+    checked: int = 0
+    undigested: int = 0
+    nbytes: int = 0
+    protected: int = 0
+
+
 def _judge(file: File, tensor: Tensor) -> _Outcome:
     """Judge the parts of one tensor, then its layout."""
     gathered: list[Finding] = []
-    refused: list[Unsupported | LimitExceeded] = []
-    reading = Reading(gathered=gathered)
-    checked = nbytes = undigested = protected = 0
-    contents: dict[str, memoryview] = {}
     notes: list[Finding] = []
-    try:
+    contents: dict[str, memoryview] = {}
+    tally = _Tally(Reading(gathered=gathered), [])
+    with suppress(Rejected):  # gathered
         if file.format.judge is not None:
-            file.format.judge(file.catalog, tensor.name, reading)
-    except Rejected:
-        pass  # gathered
-    for role, part in tensor.parts.items():
-        where = ("objects", tensor.name, "parts", role)
+            file.format.judge(file.catalog, tensor.name, tally.reading)
+    for role in tensor.parts:
         try:
-            if isinstance(part.blob, Encoded):
-                decoder = file.decoder(part, where, reading)
-                data = contents[role] = decoder.read(0, part.nbytes)
-                protected += decoder.is_checked
-            else:
-                data = contents[role] = file.payload(part, where)
-                protected += _judge_crc(file, part, data, reading, where)
-            nbytes += part.nbytes
-            undigested += part.digest is None
-            try:
-                checked += _judge_digest(part, data, where, reading)
-            except Unsupported as error:  # its bytes are judged all the same
-                refused.append(error)
-            _judge_type(tensor, part, data, where, reading)
+            _judge_part(file, tensor, role, tally, contents)
         except Rejected as error:
             _keep(gathered, error)
         except (Unsupported, LimitExceeded) as error:
-            refused.append(error)
-    if tensor.layout != "dense" and not gathered and not refused:
+            tally.refused.append(error)
+    if tensor.layout != "dense" and not gathered and not tally.refused:
         try:
-            _judge_layout(tensor, contents, reading, Reading(gathered=notes))
+            _judge_layout(file, tensor, contents, tally.reading, Reading(gathered=notes))
         except Rejected:
             pass
         except (Unsupported, LimitExceeded) as error:
-            if checked < len(tensor.parts):  # digests tell of any content, understood or not
-                refused.append(error)
+            if tally.checked < len(tensor.parts):  # digests tell of any content, understood or not
+                tally.refused.append(error)
+    sound = not gathered and not tally.refused and _has_rules(file, tensor)
     return _Outcome(
         len(tensor.parts),
-        checked,
-        undigested,
-        nbytes,
-        tuple(refused),
+        tally.checked,
+        tally.undigested,
+        tally.nbytes,
+        tuple(tally.refused),
         tuple(gathered),
-        protected,
+        tally.protected,
         tuple(notes),
-        len(tensor.parts) if not gathered and not refused and _has_rules(file, tensor) else 0,
+        len(tensor.parts) if sound else 0,
     )
+
+
+def _judge_part(
+    file: File, tensor: Tensor, role: str, tally: _Tally, contents: dict[str, memoryview]
+) -> None:
+    """Judge one part: CRC or encoding, digest, type; keep a small one for its layout."""
+    part, where = tensor.parts[role], ("objects", tensor.name, "parts", role)
+    computed: Callable[[Algorithm], str]
+    if _is_streamed(file, part):
+        computed = _streamed(file, tensor, part, where, tally)
+    else:
+        if isinstance(part.blob, Encoded):
+            decoder = file.decoder(part, where, tally.reading)
+            data = contents[role] = decoder.read(0, part.nbytes)
+            tally.protected += decoder.is_checked
+        else:
+            data = contents[role] = file.payload(part, where)
+            tally.protected += _judge_crc(file, part, data, tally.reading, where)
+        computed = partial(hexdigest, data)
+    tally.nbytes += part.nbytes
+    tally.undigested += part.digest is None
+    try:
+        tally.checked += _judge_digest(part, computed, where, tally.reading)
+    except Unsupported as error:  # its bytes are judged all the same
+        tally.refused.append(error)
+    _require_type(tensor, part, where)
+    if role in contents:
+        _passing(tensor, part, where).judge(contents[role], tally.reading)
+
+
+def _passing(tensor: Tensor, part: Part, where: tuple[str | int, ...]) -> Passing:
+    elements = tensor.elements if tensor.layout == "dense" else None
+    return Passing(part.dtype, part.type, where, elements)
+
+
+_WHOLE: Final = 8 << 20
+"""Bytes of a part that are judged in one piece."""
+
+
+def _is_streamed(file: File, part: Part) -> bool:
+    """Tell whether a part is judged piece by piece: it would take memory of its own, and much."""
+    is_view = file.is_mapped and isinstance(part.blob, Raw) and len(part.blob.spans) == 1
+    return part.nbytes > _WHOLE and not is_view
+
+
+def _streamed(
+    file: File, tensor: Tensor, part: Part, where: tuple[str | int, ...], tally: _Tally
+) -> Callable[[Algorithm], str]:
+    """Judge a large part by CRC or encoding, and by its type; return what gives its digest."""
+    decoder = None
+    if isinstance(part.blob, Encoded):
+        decoder = file.decoder(part, where, tally.reading)
+    algorithm = (part.digest or "").partition(":")[0]
+    state = HASHES[algorithm]() if algorithm in HASHES else xxhash.xxh3_64()
+    passing: Passing | None = _passing(tensor, part, where)
+    for piece in file.pieces(part, where, tally.reading) if decoder is None else decoder.pieces():
+        state.update(piece)
+        try:
+            if passing is not None:
+                passing.judge(piece, tally.reading)
+        except Rejected:  # gathered, and one of a kind is enough
+            passing = None
+    tally.protected += (
+        file.crc_of(part, where) is not None if decoder is None else decoder.is_checked
+    )
+    return lambda _known: state.hexdigest()
 
 
 def _has_rules(file: File, tensor: Tensor) -> bool:
@@ -287,7 +382,10 @@ def _judge_crc(
 
 
 def _judge_digest(
-    part: Part, data: memoryview, where: tuple[str | int, ...], reading: Reading
+    part: Part,
+    computed: Callable[[Algorithm], str],
+    where: tuple[str | int, ...],
+    reading: Reading,
 ) -> bool:
     """Check the digest of a part, if it carries one; tell whether it was checked."""
     from tensorark.codecs.content import Digested, digest
@@ -305,15 +403,13 @@ def _judge_digest(
             expected="one of " + " ".join(_HEX),
             found=algorithm,
         )
-    judged = Digested(where, stored, hexdigest(data, known), part.blob.spans)
+    judged = Digested(where, stored, computed(known), part.blob.spans)
     reading.require((digest,), judged)
     return True
 
 
-def _judge_type(
-    tensor: Tensor, part: Part, data: memoryview, where: tuple[str | int, ...], reading: Reading
-) -> None:
-    """Check the bytes that the logical type of a part forbids."""
+def _require_type(tensor: Tensor, part: Part, where: tuple[str | int, ...]) -> None:
+    """Require that the logical type of a part is known, so that its bytes can be judged."""
     if part.type is None or tensor.layout.startswith(PREFIX):
         return  # a format of NInfer is judged with its layout
     if part.type not in TYPES:
@@ -324,27 +420,27 @@ def _judge_type(
             where=where,
             found=part.type,
         )
-    from tensorark.codecs.content import PART_RULES, Content
-
-    elements = tensor.elements if tensor.layout == "dense" else None
-    content = Content(where=where, data=data, type=part.type, elements=elements)
-    reading.require(PART_RULES, content)
 
 
 def _judge_layout(
-    tensor: Tensor, contents: dict[str, memoryview], reading: Reading, notes: Reading
+    file: File,
+    tensor: Tensor,
+    contents: dict[str, memoryview],
+    reading: Reading,
+    notes: Reading,
 ) -> None:
     """Check what the layout demands of its payload; what is only worth a note goes to `notes`."""
     from tensorark.codecs.layouts import judge
 
     def read(role: str, start: int = 0, stop: int | None = None) -> memoryview:
-        return contents[role][start:stop]
+        return contents[role][start:stop] if role in contents else large(role, start, stop)
 
+    large = Reader(file, tensor)
     judge(tensor, read, reading)
     if is_ninfer(tensor.layout):
         from tensorark.codecs.ninfer.notes import remark
 
-        remark(tensor, contents["data"], notes)
+        remark(tensor, read("data"), notes)
 
 
 def content_digest(
@@ -374,8 +470,13 @@ def digested(file: File, progress: Progress | None = None) -> list[Tensor]:
         for role, part in tensor.parts.items():
             found = part.digest
             if found is None:
-                data = file.payload(part, ("objects", name, "parts", role))
-                found = "xxh3:" + xxhash.xxh3_64_hexdigest(data)
+                state, where = xxhash.xxh3_64(), ("objects", name, "parts", role)
+                if _is_streamed(file, part):
+                    for piece in file.pieces(part, where):
+                        state.update(piece)
+                else:
+                    state.update(file.payload(part, where))
+                found = "xxh3:" + state.hexdigest()
             parts[role] = replace(part, digest=found)
         if progress:
             progress(tensor.nbytes)

@@ -10,6 +10,7 @@ import xxhash
 
 import tensorark
 from tensorark.numpy import save_file
+from tensorark.splitting import split
 
 
 def test_validate_says_that_a_file_is_valid(tark, zt):
@@ -309,3 +310,16 @@ def test_validate_judges_the_architecture_when_asked_to(tark, zt):
     assert ran.code == 3
     assert "ninfer.arch-auxiliary" in ran.out
     assert tark("validate", zt, "--architecture").code == 2
+
+
+def test_verify_lists_what_is_missing_judges_the_rest_and_ends_with_five(tark, tmp_path):
+    with tensorark.Writer(tmp_path / "one.zt") as writer:
+        for at in range(3):
+            writer.add(f"l.{at}.w", np.full(1000, at, np.float32))
+    plan = split(tmp_path / "one.zt", tmp_path / "m.zt", by="layer")
+    (tmp_path / plan.shards[1].path).unlink()
+    ran = tark("verify", tmp_path / "m.zt")
+    assert ran.code == 5
+    assert "incomplete" in ran.out
+    assert f'missing: "{plan.shards[1].name}", which holds 1 tensor' in ran.out
+    assert "2 of 2 parts match" in ran.out

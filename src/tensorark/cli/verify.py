@@ -11,10 +11,10 @@ from tensorark.cli import lenience, parameters
 from tensorark.cli.models import Failure, Success, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.errors import escaped, printable
+from tensorark.errors import escaped, printable, quoted
 from tensorark.inspect.integrity import checked, exit_code
 from tensorark.inspect.report import finding
-from tensorark.inspect.text import finding_text
+from tensorark.inspect.text import counted, finding_text
 from tensorark.verification import verify
 
 
@@ -28,6 +28,7 @@ from tensorark.verification import verify
         0: "all that carries a digest matches, or all parts hold by the rules of a .ninfer",
         1: "a digest does not match, or payload breaks a rule of its type or layout",
         4: "nothing carries a digest, or one is of an unknown kind: nothing is proven",
+        5: "a shard is missing; what is there was judged",
     },
 )
 @parameters.paths
@@ -84,6 +85,8 @@ def _show(out: Terminal, each: Success) -> None:
         out.line(f"{escaped(each.path)}: {text}")
     for found in each.value["findings"]:
         out.line("  " + finding_text(found))
+    for label, names in each.value["missing"].items():
+        out.line(f"  missing: {quoted(label)}, which holds {counted(len(names), 'tensor')}")
     if out.quiet:
         return
     for refused in each.value["refused"]:

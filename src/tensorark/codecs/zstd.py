@@ -52,6 +52,9 @@ from tensorark.rules import Reading
 _FIRST_READ: Final = 4096
 """Stored bytes that are read to find the table: most tables fit, so one read is enough."""
 
+_RUN: Final = 1 << 20
+"""Decoded bytes that are worth a thread's while: small frames are taken together."""
+
 _MOST_THREADS: Final = 8
 """Threads of one part; several parts may be at work."""
 
@@ -119,16 +122,38 @@ class Part:
         return self._gather(first, last, start, end)
 
     def pieces(self) -> Iterator[memoryview]:
-        """Yield the content of frame after frame; a few are decompressed ahead."""
-        threads = min(_threads(), self._table.count)
+        """Yield the content of frame after frame; a few are decompressed ahead.
+
+        When faults are gathered the frames behind a broken one are judged as well, and not given.
+        """
+        found = self._reading.gathered
+        before = 0 if found is None else len(found)
+        first: Rejected | None = None
+        for content in self._contents():
+            if isinstance(content, Rejected):
+                first = first or content
+                if found is None or len(found) - before >= MOST_FAULTS:
+                    break
+            elif first is None:
+                yield content
+        if first is not None:
+            if found is not None:  # several threads have found them
+                found[before:] = sorted(found[before:], key=lambda each: each.offset or 0)
+            raise first
+
+    def _contents(self) -> Iterator[memoryview | Rejected]:
+        """Yield the content of runs of frames, or what is wrong with one."""
+        step = max(1, _RUN // max(1, self._table.decompressed[0])) if self._table.count else 1
+        runs = [(at, min(at + step, self._table.count)) for at in range(0, self._table.count, step)]
+        threads = min(_threads(), len(runs))
         if threads < 2:
-            yield from map(self._frame, range(self._table.count))
+            yield from (self._tried(*run) for run in runs)
             return
         with ThreadPoolExecutor(threads) as pool:
-            ahead: deque[Future[memoryview]] = deque()
+            ahead: deque[Future[memoryview | Rejected]] = deque()
             try:
-                for index in range(self._table.count):
-                    ahead.append(pool.submit(self._frame, index))
+                for run in runs:
+                    ahead.append(pool.submit(self._tried, *run))
                     if len(ahead) > threads:
                         yield ahead.popleft().result()
                 while ahead:
@@ -137,11 +162,25 @@ class Part:
                 for each in ahead:
                     each.cancel()
 
+    def _tried(self, first: int, last: int) -> memoryview | Rejected:
+        try:
+            return self._run(first, last)
+        except Rejected as error:
+            return error
+
     def _frame(self, index: int) -> memoryview:
         """Decompress one frame into memory of its own."""
-        stored = self._surveyed(index, index + 1)
-        content = memoryview(bytearray(self._table.decompressed[index]))
-        self._fill(range(index, index + 1), stored, self._starts[index], lambda _index: content)
+        return self._run(index, index + 1)
+
+    def _run(self, first: int, last: int) -> memoryview:
+        """Decompress the frames [first, last) into memory of their own, one after the other."""
+        stored, start = self._surveyed(first, last), self._start_of(first)
+        content = memoryview(bytearray(self._end_of(last - 1) - start))
+
+        def place(index: int) -> memoryview:
+            return content[self._start_of(index) - start : self._end_of(index) - start]
+
+        self._fill(range(first, last), stored, self._starts[first], place, threads=1)
         return content
 
     def _keep(self, index: int) -> memoryview:
@@ -216,7 +255,12 @@ class Part:
         return frame, data
 
     def _fill(
-        self, frames: range, stored: memoryview, base: int, place: Callable[[int], memoryview]
+        self,
+        frames: range,
+        stored: memoryview,
+        base: int,
+        place: Callable[[int], memoryview],
+        threads: int | None = None,
     ) -> None:
         """Decompress `frames` to their places, in parallel, and judge what came out.
 
@@ -236,7 +280,7 @@ class Part:
                 if len(found) >= most:
                     return
 
-        threads = min(_threads(), len(frames))
+        threads = min(threads or _threads(), len(frames))
         if threads < 2:
             work()
         else:

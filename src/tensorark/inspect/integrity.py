@@ -22,10 +22,10 @@ _UNPROVEN = frozenset({"unknown-algorithm", "unknown-encoding"})
 def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any]:
     """Return verdict, rungs, findings and refusals of a verification.
 
-    The verdict is ``damaged``, ``verified``, ``verified in part`` (some parts carry no digest, or
-    none does and checksums or the content rules of the format judged some), ``nothing checked``
-    (none of these) or ``not proven`` (a digest, or a part that has nothing else, could not be
-    judged, or `complete` demands a digest that is not there).
+    The verdict is ``damaged``, ``incomplete`` (shards are missing), ``verified``, ``verified in
+    part`` (some parts carry no digest, or none does and checksums or the content rules of the
+    format judged some), ``nothing checked`` (none of these) or ``not proven`` (a digest, or a part
+    that has nothing else, could not be judged, or `complete` demands a digest that is not there).
     """
     refused = [
         error
@@ -42,6 +42,7 @@ def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any
         "nbytes": found.nbytes,
         "shards": found.shards,
         "findings": [finding(each) for each in found.findings],
+        "missing": {label: list(names) for label, names in found.missing.items()},
         "refused": [error.message for error in found.refused],
         "notes": [finding(each) for each in found.notes],
         "rungs": _rungs(file, found),
@@ -50,7 +51,7 @@ def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any
 
 def exit_code(value: Mapping[str, Any]) -> int:
     """Return the exit code of what `checked` gave."""
-    codes = {"damaged": 1, "verified": 0, "verified in part": 0}
+    codes = {"damaged": 1, "verified": 0, "verified in part": 0, "incomplete": 5}
     return codes.get(value["verdict"], 4)
 
 
@@ -63,6 +64,8 @@ def _verdict(
 ) -> str:
     if found.findings:
         return "damaged"
+    if found.missing:
+        return "incomplete"
     if refused or (complete and found.undigested):
         return "not proven"
     has_parts = found.parts > 0 or not file.describes_tensors  # a shard has blobs
