@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorark import carry
-from tensorark.conversion import target_of
+from tensorark.conversion import convert, target_of
 from tensorark.conversion.safetensors import hold
-from tensorark.errors import InvalidInput
+from tensorark.errors import Error, InvalidInput
 from tensorark.formats import safetensors
 from tensorark.io.publish import publish
+from tensorark.io.writer import write_failed
 from tensorark.model import Part, Raw, Tensor
 from tensorark.payload import Passing
 from tensorark.writer import Writer, judged, revalidate
@@ -32,12 +35,39 @@ def save_arrays(
         if not isinstance(name, str):
             detail = "the name of a tensor is not text"
             raise InvalidInput(detail, code="name", found=type(name).__name__)
-    if target_of(path).name == "zt":
-        with Writer(path, attributes=metadata) as writer:
-            for name in sorted(arrays):
-                writer.add(name, arrays[name])
-    else:
+    kind = target_of(path).name
+    if kind == "safetensors":
         _save_safetensors(arrays, path, metadata)
+    elif kind == "zt":
+        _save_zt(arrays, path, metadata)
+    else:
+        _save_by_way(arrays, Path(path), metadata)
+
+
+def _save_zt(
+    arrays: Mapping[str, Any], path: PathLike, metadata: Mapping[str, object] | None
+) -> None:
+    with Writer(path, attributes=metadata) as writer:
+        for name in sorted(arrays):
+            writer.add(name, arrays[name])
+
+
+def _save_by_way(
+    arrays: Mapping[str, Any], path: Path, metadata: Mapping[str, object] | None
+) -> None:
+    """Save arrays in a format that is written from a model: by way of a `.zt` on the same disk."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=".tensorark-", dir=path.absolute().parent)
+    except OSError as error:
+        raise write_failed(error, str(path)) from error
+    with folder as made:
+        whole = Path(made, f"{path.stem}.zt")
+        _save_zt(arrays, whole, metadata)
+        try:
+            convert(whole, path, overwrite=True)
+        except Error as error:
+            error.path = str(path)  # of the way nobody has heard
+            raise
 
 
 def _save_safetensors(

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from operator import index
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex, get_args
 
@@ -23,6 +24,7 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, unstorable
+from tensorark.formats import FORMATS
 from tensorark.formats.zt import canonical
 from tensorark.formats.zt.amend import KEEP
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
@@ -283,6 +285,8 @@ class Writer:
         if replace and not append:
             raise InvalidInput("`replace` is a matter of appending", code="option")
         self.path = os.fspath(path)
+        if not append:
+            require_suffix(path)
         self._append = append
         self._replace = replace
         self.generation: Generation | None = None
@@ -657,6 +661,24 @@ def compacted(align: int | None, *, compact: bool) -> int | None:
         detail = "a compact file has the smallest alignment, and another one is given"
         raise InvalidInput(detail, code="option", found=align)
     return ALIGN
+
+
+def require_suffix(path: PathLike) -> None:
+    """Require a `.zt` not to be called like a file of another format.
+
+    Raises:
+        InvalidInput: when the suffix belongs to one.
+    """
+    suffix = Path(path).suffix
+    others = {each: one.title for one in FORMATS for each in one.suffixes if one.name != "zt"}
+    if suffix in others:
+        raise InvalidInput(
+            "the suffix is that of another format than `.zt`, which is written here",
+            code="target",
+            path=os.fspath(path),
+            expected=".zt",
+            found=f"{suffix} ({others[suffix]})",
+        )
 
 
 def compression_of(

@@ -191,3 +191,41 @@ def test_a_conversion_stays_within_the_largest_tensor_and_64_mib(tmp_path, suffi
     assert int(done.stdout) * 1024 < block.nbytes + (64 << 20)
     with tensorark.open(source) as a, tensorark.open(target) as b:
         assert tensorark.diff(a, b).is_equal
+
+
+@pytest.mark.parametrize("suffix", ["zt", "safetensors", "npz", "tbm"])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_what_is_saved_is_of_the_format_of_its_suffix(tmp_path, suffix, library):
+    import torch
+
+    import tensorark.torch as ark_torch
+
+    path = tmp_path / f"m.{suffix}"
+    array = np.arange(12, dtype="f4").reshape(3, 4)
+    if library == "numpy":
+        ark.save_file({"w": array}, path, {"epoch": 3})
+    else:
+        ark_torch.save_file({"w": torch.from_numpy(array)}, path, {"epoch": 3})
+    with tensorark.open(path) as file:
+        assert f".{suffix}" in file.format.suffixes
+        assert file["w"].numpy().tolist() == array.tolist()
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", ["ninfer", "onnx", "h5", "pt"])
+def test_a_suffix_that_cannot_be_kept_is_refused(tmp_path, suffix):
+    with pytest.raises(tensorark.Error) as caught:
+        ark.save_file({"w": np.ones(4, "f4")}, tmp_path / f"m.{suffix}")
+    assert ".tensorark-" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz", "tbm", "tb", "ninfer"])
+def test_a_writer_writes_no_zt_under_the_suffix_of_another_format(tmp_path, suffix):
+    with (
+        pytest.raises(tensorark.InvalidInput) as caught,
+        tensorark.Writer(tmp_path / f"m.{suffix}") as writer,
+    ):
+        writer.add("w", np.ones(4, "f4"))
+    assert caught.value.code == "target"
+    assert list(tmp_path.iterdir()) == []
