@@ -50,6 +50,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "file.ztensor-old": "A zTensor file of version 0 or 1; version 2 is another format.",
         # by the classes of errors
         "generation": "The file has no such generation.",
+        "inputs": "Uses change the input of a parameter in a way that no weight makes up for.",
         "length": "The file is shorter than it was asked to be taken.",
         "invalid-input": "The caller asked for something that cannot be done.",
         "limit": "A cap of this library was reached, not one of the format.",

@@ -1,7 +1,8 @@
 """From a `.ninfer` back to safetensors: values, under the names of parameters or of authors.
 
 Decoding is exact: plain words stay as they are, and every other format is defined as float32
-values. What was lost when weights were quantised is not found again. `rounded` makes bf16 of
+values. What was lost when weights were quantised is not found again. Matrices whose
+uses rotate or permute inputs are turned back, rotated ones in float32. `rounded` makes bf16 of
 decoded values, which is lossy and only done when asked for.
 """
 
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorark import api
 from tensorark.api import File
 from tensorark.conversion.huggingface.artifact import require_sound
+from tensorark.conversion.huggingface.rotation import Restored, RestoredView
 from tensorark.conversion.ninfer import read_resource, resources
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.safetensors import SAFETENSORS
@@ -31,7 +33,7 @@ from tensorark.io.fileset import publish_folder
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.model import Catalog, Part, Tensor
-from tensorark.parameters import ParameterView, ParameterViews, directory_of
+from tensorark.parameters import ParameterView, directory_of
 from tensorark.vocab import DTYPES
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[int], None]
+View = ParameterView | RestoredView
 
 _CHUNK: Final = 1 << 20
 """Elements that are decoded at a time."""
@@ -70,7 +73,7 @@ def export_parameters(
     """
     with api.open(source) as file:
         directory = directory_of(file.catalog.native, file.path)
-        views, shapes = ParameterViews(file, directory), _shapes(directory)
+        views, shapes = Restored(file, directory), _shapes(directory)
         made: dict[str, Pieces] = {}
         tensors = {
             name: _tensor(name, shapes.get(name, view.shape), view, made, rounded=rounded)
@@ -100,7 +103,7 @@ def _called(directory: Directory, root: str = "model.") -> dict[str, Parameter]:
 def _tensor(
     name: str,
     shape: tuple[int, ...],
-    view: ParameterView,
+    view: View,
     made: dict[str, Pieces],
     *,
     rounded: bool,
@@ -125,7 +128,7 @@ def _recast(file: File, tensors: Mapping[str, Tensor], made: Mapping[str, Pieces
     return Recast(file, catalog, made)
 
 
-def _pieces(runs: list[tuple[ParameterView, int, int]], dtype: str) -> Iterator[memoryview]:
+def _pieces(runs: list[tuple[View, int, int]], dtype: str) -> Iterator[memoryview]:
     """Yield the bytes of element ranges of parameters, in the words of `dtype`."""
     for view, start, stop in runs:
         for first in range(start, stop, _CHUNK):
@@ -259,7 +262,7 @@ def _checkpoint_tensors(
     file: File, directory: Directory, made: dict[str, Pieces], *, rounded: bool
 ) -> dict[str, Tensor]:
     root = "model.language_model." if "vision" in directory.components else "model."
-    views = ParameterViews(file, directory)
+    views = Restored(file, directory)
     sources: dict[str, tuple[Source, list[Parameter]]] = {}
     for each in _called(directory, root).values():
         if each.source is not None and each.component != "proposal":
@@ -315,7 +318,7 @@ def _runs(whole: Source, parts: list[Parameter]) -> list[_Run]:
     return kept
 
 
-def _ranges(views: ParameterViews, runs: list[_Run]) -> list[tuple[ParameterView, int, int]]:
+def _ranges(views: Restored, runs: list[_Run]) -> list[tuple[View, int, int]]:
     found = []
     for run in runs:
         shape = run.parameter.shape
@@ -325,9 +328,7 @@ def _ranges(views: ParameterViews, runs: list[_Run]) -> list[tuple[ParameterView
     return found
 
 
-def _turned(
-    view: ParameterView, whole: Source, parameter: Parameter, dtype: str
-) -> Iterator[memoryview]:
+def _turned(view: View, whole: Source, parameter: Parameter, dtype: str) -> Iterator[memoryview]:
     """Yield a parameter with its axes as the checkpoint has them."""
     import numpy as np
 
