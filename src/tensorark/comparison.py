@@ -183,6 +183,8 @@ def _attributes(left: File, right: File) -> tuple[str, ...]:
     from tensorark.carry import Attributes, brought_home
 
     def typed(file: File) -> Attributes:
+        if file.catalog.format == "zt":  # has them as they are
+            return file.catalog.attributes
         return brought_home(file.catalog).file
 
     a, b = typed(left) or {}, typed(right) or {}
