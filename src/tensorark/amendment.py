@@ -64,7 +64,7 @@ def append(
         Rejected: when the file, or payload, is broken.
         ReadFailed: when something cannot be read or written.
     """
-    if isinstance(changes, Mapping):
+    if isinstance(changes, Mapping) and not isinstance(changes, api.File):
         with Writer(path, append=True, replace=replace, align=align, attributes=attributes) as out:
             for name in sorted(changes):
                 out.add(name, changes[name])

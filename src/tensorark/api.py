@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from tensorark.parameters import ParameterViews
 
 PathLike = str | os.PathLike[str]
+"""A path, or a model that is opened: a `File` stands for its path, and is read as it is."""
 
 _BLOBS: Final = "tensorbit-folder"  # the format that no single file of a model is of
 _NAMED: Final = 2  # steps of a place in a catalog that names a tensor
@@ -71,7 +73,8 @@ class File(Mapping[str, TensorView]):
     """An opened file or shard set: tensors by name, in the order of the file.
 
     Safe to read from threads; pickles as its path and options and reopens. Close it, or use it as a
-    context manager; arrays that were handed out stay valid.
+    context manager; arrays that were handed out stay valid. Whatever takes the path of a model
+    takes it opened too, and leaves it open.
     """
 
     __slots__ = (
@@ -117,6 +120,22 @@ class File(Mapping[str, TensorView]):
     def __reduce__(self) -> tuple[object, ...]:
         return (_reopen, (self._absolute, self._options))
 
+    def __fspath__(self) -> str:
+        """Return the absolute path, under which this very file still lies.
+
+        Raises:
+            ReadFailed: when another file took its place, or none (code ``changed``).
+            InvalidInput: when it is closed, or an older generation, which has no path.
+        """
+        if self._options[5] is not None:
+            detail = "an older generation of a file has no path"
+            raise InvalidInput(detail, code="length", path=self.path)
+        return self._standing()
+
+    def _standing(self) -> str:
+        self._source.standing()
+        return self._absolute
+
     def __enter__(self) -> Self:
         return self
 
@@ -127,6 +146,25 @@ class File(Mapping[str, TensorView]):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def lent(self) -> Self:
+        """Return this file for a while: closing what is returned leaves this one open.
+
+        Raises:
+            InvalidInput: when it is closed.
+        """
+        again = self.with_catalog(self.catalog)
+        again._source = self._source.lent()  # noqa: SLF001 - ours
+        return again
+
+    def reopened(self, reading: Reading) -> File:
+        """Open this very file anew, and judge it by `reading`.
+
+        Raises:
+            Error: as `open`, and when another file took its place.
+        """
+        _, _, _, store, _, length = self._options
+        return _open(self._standing(), "pread", replace(reading, length=length), store)
 
     def close(self) -> None:
         """Let go of the file. Idempotent; reading afterwards raises `InvalidInput`."""
@@ -551,12 +589,20 @@ def open(  # noqa: A001 - the verb users know
     With `length`, the first `length` bytes are opened as the file that they were: an older
     generation of a `.zt`, as ``diagnose(path).generations`` tells them.
 
+    A file that is open already is given again, as it was opened, and stays the caller's to close.
+
     Raises:
         Rejected: when the file breaks a rule of its format, or is no tensor file.
         Unsupported: when it is of a format that is not read.
-        InvalidInput: when the file is shorter than `length`.
+        InvalidInput: when the file is shorter than `length`, or opened already and `length` given.
         ReadFailed: when it, or one of its shards, is missing or cannot be read.
     """
+    if isinstance(path, File):
+        if length is not None:
+            detail = "the file is opened already: open its path"
+            raise InvalidInput(detail, code="length", path=path.path, found=length)
+        note_files(path.paths)
+        return path.lent()
     reading = Reading(limits, structural=structural, lenient=lenient, length=length)
     return _open(path, io, reading, store)
 
@@ -582,7 +628,9 @@ def validate(
     gathered: list[Finding] = []
     reading = Reading(limits, gathered)
     try:
-        with _open(path, "pread", reading) as file:
+        # What was let pass when a file was opened is judged now.
+        again = path.reopened if isinstance(path, File) else partial(_open, path, "pread")
+        with again(reading) as file:
             if canonical:
                 from tensorark.formats.zt.canonical import judge
                 from tensorark.formats.zt.frame import RawFrame

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensorark.api import File
+from tensorark import api
+from tensorark.api import File, PathLike
 from tensorark.errors import Unsupported
 from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Binding
@@ -82,13 +83,13 @@ class Difference:
 
 
 def diff(
-    left: File,
-    right: File,
+    left: PathLike,
+    right: PathLike,
     *,
     values: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Difference:
-    """Compare two opened models.
+    """Compare two models.
 
     With `values` tensors are compared by shapes and decoded values alone, bit for bit, however they
     are stored: dense or masked, sparse or quantised.
@@ -97,13 +98,18 @@ def diff(
         ReadFailed: when payload cannot be read.
         Unsupported: with `values`, when a tensor cannot be decoded.
     """
+    with api.open(left) as ours, api.open(right) as theirs:
+        return _difference(ours, theirs, progress, by_values=values)
+
+
+def _difference(left: File, right: File, progress: Progress, *, by_values: bool) -> Difference:
     left, right = _in_terms_of_zt(left), _in_terms_of_zt(right)
     said = _said(left, right)
     ours, theirs = set(left) - {said.left}, set(right) - {said.right}
 
     def compare(name: str) -> list[Change]:
         a, b = left.catalog.tensors[name], right.catalog.tensors[name]
-        if values:
+        if by_values:
             changes = _decoded(left[name], right[name])
         else:
             changes = _described(a, b) or _values(left, right, a, b)
@@ -348,7 +354,7 @@ def _largest(x: Any, y: Any, before: float | None) -> float | None:
 
 
 def diff_parameters(
-    left: File, right: File, *, progress: Progress = lambda _done: None
+    left: PathLike, right: PathLike, *, progress: Progress = lambda _done: None
 ) -> Difference:
     """Compare two NInfer artifacts by logical parameter: what code gets, however it is stored.
 
@@ -360,6 +366,11 @@ def diff_parameters(
         InvalidInput: when one of the two is no artifact.
         Unsupported: when a parameter is in a format that is not decoded.
     """
+    with api.open(left) as ours, api.open(right) as theirs:
+        return _parameters(ours, theirs, progress)
+
+
+def _parameters(left: File, right: File, progress: Progress) -> Difference:
     ours, theirs = left.parameters, right.parameters
     shared = [name for name in ours if name in theirs]
 

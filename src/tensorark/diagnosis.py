@@ -7,6 +7,7 @@ is done about it is the user's to decide.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -94,8 +95,9 @@ def diagnose(path: PathLike, *, progress: Progress = lambda _done: None) -> Diag
     Raises:
         ReadFailed: when it cannot be read at all.
     """
+    path = os.fspath(path)
     with LocalSource(path) as source:
-        return _diagnosed(str(path), source, progress)
+        return _diagnosed(path, source, progress)
 
 
 def _diagnosed(path: str, source: LocalSource, progress: Progress) -> Diagnosis:

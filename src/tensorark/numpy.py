@@ -6,7 +6,6 @@ written; bf16, fp8 and fp4 come as `ml_dtypes` arrays.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -121,4 +120,4 @@ def safe_open(path: PathLike, framework: str = "np", device: str = "cpu") -> Saf
         raise InvalidInput("this gives numpy arrays", code="framework", found=framework, hint=hint)
     if device != "cpu":
         raise InvalidInput("numpy arrays live on the CPU", code="device", found=device)
-    return SafeOpen(api.open(os.fspath(path)), lambda view: view.numpy(), lambda values: values)
+    return SafeOpen(api.open(path), lambda view: view.numpy(), lambda values: values)

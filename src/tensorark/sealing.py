@@ -426,14 +426,21 @@ def check_seal(
 
 
 def check_file(
-    file: File,
+    model: PathLike,
     sealed: Seal,
     *,
     deep: bool = False,
     threads: int | None = None,
     progress: Progress = lambda _done: None,
 ) -> SealCheck:
-    """Compare an opened model with a seal (see `check_seal`)."""
+    """Compare a model with a seal that was read (see `check_seal`)."""
+    with api.open(model) as file:
+        return _check_file(file, sealed, threads, progress, deep=deep)
+
+
+def _check_file(
+    file: File, sealed: Seal, threads: int | None, progress: Progress, *, deep: bool
+) -> SealCheck:
     file, labels = model_of(file), file.labels
     names = tuple(each.name for each in sealed.files)
     if names[None in labels :] != file.catalog.files:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tensorark.api import File
+from tensorark import api
+from tensorark.api import File, PathLike
 from tensorark.codecs import nm
 from tensorark.codecs.layout import Bytes
 from tensorark.view import TensorView
@@ -49,7 +50,10 @@ class Counted:
 
 
 def counts(
-    file: File, names: Iterable[str] | None = None, *, progress: Callable[[int], None] | None = None
+    model: PathLike,
+    names: Iterable[str] | None = None,
+    *,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[Counted]:
     """Yield what each tensor holds that is dense or N:M; others are passed over.
 
@@ -57,12 +61,13 @@ def counts(
         Rejected: when the metadata of a tensor breaks a rule of its layout.
         NotFound: when there is no tensor of a name.
     """
-    for name in file if names is None else names:
-        view = file[name]
-        if _is_countable(view):
-            yield _counted(view, _reader(file, view))
-        if progress is not None:
-            progress(view.nbytes)
+    with api.open(model) as file:
+        for name in file if names is None else names:
+            view = file[name]
+            if _is_countable(view):
+                yield _counted(view, _reader(file, view))
+            if progress is not None:
+                progress(view.nbytes)
 
 
 def first_groups(view: TensorView, count: int) -> Iterator[tuple[int, str, str]]:

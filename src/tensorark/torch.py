@@ -5,7 +5,6 @@ Tensors of a mapped file share its pages until they are written to; writing neve
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -138,4 +137,4 @@ def safe_open(
         dtype, type_ = ids_of(array.dtype)
         return from_array(array, torch_dtype(type_ or dtype)).to(device)
 
-    return SafeOpen(api.open(os.fspath(path)), lambda view: view.torch().to(device), part)
+    return SafeOpen(api.open(path), lambda view: view.torch().to(device), part)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import xxhash
 
-from tensorark.api import File
+from tensorark import api
+from tensorark.api import File, PathLike
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
@@ -97,13 +98,13 @@ class _Outcome:
 
 
 def verify(
-    file: File,
+    model: PathLike,
     *,
     threads: int | None = None,
     progress: Progress | None = None,
     deep: bool = False,
 ) -> Verification:
-    """Read every payload byte of `file` and judge it: digests, types, layouts.
+    """Read every payload byte of a model and judge it: digests, types, layouts.
 
     Uses `threads` (all cores by default); memory stays near 8 MiB or a few frames for each thread,
     but for index arrays of sparse tensors and objects of NInfer, which are held whole. Shards of a
@@ -118,6 +119,11 @@ def verify(
     workers, report = threads or os.cpu_count() or 1, progress or (lambda _done: None)
     if workers < 1:
         raise InvalidInput("at least one thread must read", code="threads", found=threads)
+    with api.open(model) as file:
+        return _verified(file, workers, report, deep=deep)
+
+
+def _verified(file: File, workers: int, report: Progress, *, deep: bool) -> Verification:
     missing = _missing(file)
     labels = {*file.catalog.files} if deep else file.unproven()
     shards = check_shards(file, threads=workers, progress=report, labels=labels - missing.keys())
@@ -444,7 +450,7 @@ def _judge_layout(
 
 
 def content_digest(
-    file: File, algorithm: Algorithm = "xxh3", *, progress: Progress | None = None
+    model: PathLike, algorithm: Algorithm = "xxh3", *, progress: Progress | None = None
 ) -> str:
     """Return the content digest (`.zt` §6.4) of any file, as ``<algorithm>:<hex>``.
 
@@ -455,10 +461,10 @@ def content_digest(
     Raises:
         Unsupported: when a part of a `.zt` carries no digest, or the file is a data shard.
     """
-    tensors = file.catalog.tensors
-    if file.format.name == "zt":
-        return digest_of(tensors.values(), algorithm)
-    return digest_of(digested(model_of(file), progress), algorithm)
+    with api.open(model) as file:
+        if file.format.name == "zt":
+            return digest_of(file.catalog.tensors.values(), algorithm)
+        return digest_of(digested(model_of(file), progress), algorithm)
 
 
 def digested(file: File, progress: Progress | None = None) -> list[Tensor]:

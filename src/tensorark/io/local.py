@@ -89,6 +89,29 @@ class LocalSource:
         """Return a source of the same open files that finds shards by `resolve`."""
         return self._again(dict(self._open_files()), resolve)
 
+    def lent(self) -> LocalSource:
+        """Return a source of the same open files; closing it leaves this one open.
+
+        For whoever writes, its reads are calls, whether or not this one is mapped.
+        """
+        files = self._open_files()
+        if is_writing():
+            files = {
+                label: each.by_calls() if isinstance(each, Opened) else each
+                for label, each in list(files.items())
+            }
+        return self._again(files, self._resolve)
+
+    def standing(self) -> None:
+        """Check that the opened file still lies where it was opened.
+
+        Raises:
+            ReadFailed: when another file took its place, or none (code ``changed``).
+        """
+        entry = self._file(None)
+        if isinstance(entry, Opened):
+            entry.standing()
+
     def holding(self, images: Mapping[str, Buffer]) -> LocalSource:
         """Return a source of the same open files that has `images` as well, by label, in memory."""
         files = dict(self._open_files())

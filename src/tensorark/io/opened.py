@@ -85,6 +85,37 @@ class Opened:
             )
         self.size = length
 
+    def by_calls(self) -> Opened:
+        """Return the same open file without its mapping."""
+        if self._view is None:
+            return self
+        again = object.__new__(Opened)
+        again._descriptor = -1  # until there is one to close
+        again._closing = self._closing
+        again._descriptor = os.dup(self._descriptor)
+        again.path, again.size, again._stamp = self.path, self.size, self._stamp
+        again._view, again._lending = None, Lending(again._descriptor, self.size)
+        return again
+
+    def standing(self) -> None:
+        """Check that the path still leads to this file, and that it is what was opened.
+
+        Raises:
+            ReadFailed: when another file took its place, or none (code ``changed``).
+        """
+        self.recheck()
+        try:
+            here = os.path.samestat(os.fstat(self._descriptor), os.stat(self.path))  # noqa: PTH116
+        except OSError:
+            here = False
+        if not here:
+            raise ReadFailed(
+                "another file took the place of the opened one",
+                code="changed",
+                path=self.path,
+                hint="open the file again",
+            )
+
     def recheck(self) -> None:
         """Check, with one system call, that the file is still what was opened.
 
