@@ -423,12 +423,67 @@ def test_masks_of_asp_join_their_weights_and_weights_stay_as_they_are(tmp_path):
     }
     save_file(arrays, tmp_path / "in.safetensors")
     done = convert(tmp_path / "in.safetensors", tmp_path / "out.zt", sparse="import")
-    assert done.sparse.made == ("m.weight",)
-    assert list(done.sparse.left) == ["n.__weight_mma_mask"]
+    assert done.sparse.made == ("m.weight", "n.weight")
+    assert not done.sparse.left
     with api.open(tmp_path / "out.zt") as file:
         assert bytes(file["m.weight"].raw("mask")) == b"\x03" * 8
         assert file["m.weight"].raw("weights") == arrays["m.weight"].tobytes()
-        assert set(file) == {"m.weight", "n.weight", "n.__weight_mma_mask"}
+        assert set(file) == {"m.weight", "n.weight"}
+        assert file["n.weight"].layout == "dense"  # its mask follows no N:M
+        assert file["n.weight"].tobytes() == weight.tobytes()
+
+
+def test_masks_of_asp_for_convolutions_join_their_weights(tmp_path):
+    """ASP prunes 2:4 along the input channels of [out, in, height, width]."""
+    rng = np.random.default_rng(1)
+    wide = rng.standard_normal((4, 8, 3, 3)).astype(np.float32)
+    channels = np.tile([True, True, False, False], 2)[None, :, None, None]
+    mask = np.broadcast_to(channels, wide.shape)
+    point = np.where(mask, wide, 0)[:, :, :1, :1]
+    arrays = {
+        "a.weight": wide,  # not zeroed yet: the mask counts
+        "a.__weight_mma_mask": np.ascontiguousarray(mask),
+        "b.weight": np.ascontiguousarray(point),
+        "b.__weight_mma_mask": np.ascontiguousarray(mask[:, :, :1, :1]),
+    }
+    save_file(arrays, tmp_path / "in.safetensors")
+    done = convert(tmp_path / "in.safetensors", tmp_path / "out.zt", sparse="import")
+    assert not done.sparse.left
+    with api.open(tmp_path / "out.zt") as file:
+        assert (file["a.weight"].layout, file["b.weight"].layout) == ("dense", "tensorbit.nm/1")
+        assert file["b.weight"].attributes["tensorbit"] == {"n": 2, "m": 4}
+        assert (file["a.weight"].numpy() == np.where(mask, wide, 0)).all()
+        assert (file["b.weight"].numpy() == point).all()
+        assert not verify(file).findings
+
+
+@pytest.mark.parametrize("type_", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("regular", [True, False])
+def test_sparse_layers_of_fp8_become_dense_beside_their_scales(tmp_path, type_, regular):
+    element = np.dtype(getattr(ml_dtypes, type_))
+    rng = np.random.default_rng(2)
+    keep = np.tile([1, 0, 0, 1], (6, 4)) if regular else rng.random((6, 16)) < 0.3
+    matrix = np.where(keep, rng.integers(1, 100, (6, 16)), 0).astype(np.uint8)
+    scale = rng.random((6, 1)).astype(np.float32)
+    arrays = {
+        "x.compressed": matrix[matrix != 0].view(element),
+        "x.bitmask": bitmask_of(matrix),
+        "x.shape": np.array([[6], [16]]),
+        "x.weight_scale": scale,
+    }
+    if regular:
+        arrays["x.compressed"] = arrays["x.compressed"].reshape(6, 8)
+    else:
+        counts = (matrix != 0).sum(axis=1)
+        arrays["x.row_offsets"] = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+    save_file(arrays, tmp_path / "in.safetensors")
+    done = convert(tmp_path / "in.safetensors", tmp_path / "out.safetensors", sparse="import")
+    assert done.sparse.made == ("x.weight",)
+    with api.open(tmp_path / "out.safetensors") as file:
+        assert set(file) == {"x.weight", "x.weight_scale"}
+        assert file["x.weight"].numpy().dtype == element
+        assert file["x.weight"].tobytes() == matrix.tobytes()
+        assert not verify(file).findings
 
 
 if shared():

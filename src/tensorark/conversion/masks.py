@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Bits = npt.NDArray[np.bool_]
 
 _FLOATS: Final = frozenset({"f64", "f32", "f16", "bf16"})
+_QUARTERS: Final = frozenset({"f8_e4m3fn", "f8_e5m2"})
 _ASP: Final = re.compile(r"(?P<prefix>(?:.*\.)?)__(?P<name>\w+)_mma_mask")
 _ROWS: Final = 1 << 21
 """Weights that are worked on at a time, in whole rows."""
@@ -195,7 +196,7 @@ def _import_bitmask(work: _Work, stem: str) -> None:
     if shape.parts["data"].dtype != "i64" or shape.elements != 2:
         raise _Left("its shape is not two integers")
     stored = values.parts["data"]
-    if stored.type is not None or stored.dtype not in {*_FLOATS, "i8"}:
+    if (stored.type or stored.dtype) not in {*_FLOATS, "i8", *_QUARTERS}:
         raise _Left(f"its values are {stored.type or stored.dtype}")
     rows, columns = (int(each) for each in _integers(work, shape))
     if rows < 0 or columns < 0 or bits.shape != (rows, -(-columns // 8)):
@@ -212,6 +213,12 @@ def _import_bitmask(work: _Work, stem: str) -> None:
     matrix = _Bitmask(
         file=work.file, values=values, bits=bits, shape=(rows, columns), starts=starts
     )
+    if stored.type is not None:  # N:M tensors hold no such type
+        weight = computed(f"{stem}.weight weights", rows * columns, stored.dtype, stored.type)
+        parts: dict[str, Part] = {"data": weight}
+        dense = Tensor(f"{stem}.weight", (rows, columns), "dense", parts, values.attributes)
+        work.put(dense, names, {f"{stem}.weight weights": matrix.dense})
+        return
     pattern = Pattern(2, 4) if starts is None else None
     tensor = _sparse(
         f"{stem}.weight",
@@ -241,35 +248,47 @@ def _import_pruned(work: _Work, name: str) -> None:
     if dtype not in _FLOATS:
         raise _Left("the weights are not floats")
     flags = partial(_flags, work.file, mask)
-
-    def weights() -> Iterator[memoryview]:
-        import numpy as np
-
-        from tensorark.codecs.numbers import numpy_dtype
-
-        element = numpy_dtype(dtype)
-        step = _step(original.shape)
-        found = _rows(work.file, original, element, step)
-        for values, keep in zip(found, flags(), strict=True):
-            plain = values.view(f"u{element.itemsize}")
-            yield octets(np.where(keep, plain, plain.dtype.type(0)))
-
-    source = _Source(dtype, weights, flags)
+    source = _Source(dtype, partial(_masked, work.file, original, flags), flags)
     made = _sparse(name, original.shape, source, None, original.attributes)
     work.put(made.tensor, [original.name, mask.name], made.made)
 
 
+def _masked(
+    file: File, weight: Tensor, flags: Callable[[], Iterator[Bits]]
+) -> Iterator[memoryview]:
+    """Yield the bytes of weights, those without their flag as zeros."""
+    import numpy as np
+
+    from tensorark.codecs.numbers import numpy_dtype
+
+    element = numpy_dtype(weight.parts["data"].dtype)
+    found = _rows(file, weight, element, _step(weight.shape))
+    for values, keep in zip(found, flags(), strict=True):
+        plain = values.view(f"u{element.itemsize}")
+        yield octets(np.where(keep, plain, plain.dtype.type(0)))
+
+
 def _import_asp(work: _Work, name: str, mask_name: str) -> None:
-    """Make the mask that ASP keeps beside a weight part of it; the weight stays as it is."""
+    """Make the mask that ASP keeps beside a weight part of it; the weight stays as it is.
+
+    ASP prunes convolutions along their input channels, which lie apart unless the kernel is a
+    point: such a weight is dense, with zeros where the mask has them.
+    """
     weight, mask = _plain(work, name), _plain(work, mask_name)
     if weight.shape != mask.shape:
         raise _Left("weights and mask have different shapes")
     part = weight.parts["data"]
-    flags = partial(_flags, work.file, mask)
-    pattern = _pattern_of(flags(), weight.shape)
-    if pattern is None or part.dtype not in _FLOATS or part.type is not None:
-        raise _Left("the mask follows no N:M")
+    if part.dtype not in _FLOATS or part.type is not None:
+        raise _Left("the weights are not floats")
+    matrix = weight.shape
+    while matrix and matrix[-1] == 1:
+        matrix = matrix[:-1]
+    flags = partial(_flags, work.file, replace(mask, shape=matrix))
+    pattern = _pattern_of(flags(), matrix)
     source = _Source(part.dtype, None, flags, part)
+    if pattern is None:
+        flags = partial(_flags, work.file, mask)
+        source = _Source(part.dtype, partial(_masked, work.file, weight, flags), flags)
     made = _sparse(name, weight.shape, source, pattern, weight.attributes)
     work.put(made.tensor, [name, mask_name], made.made)
 
