@@ -1,6 +1,8 @@
 """What models a folder holds: files, shard sets under their index, and blobs without one.
 
-Looks at names only; what the files are is found out when they are opened.
+Which files an index makes one model of is what it says, however it and they are called; a file that
+calls itself one of several is no model of its own. What else the files are is found out when they
+are opened.
 """
 
 from __future__ import annotations
@@ -12,12 +14,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tensorark.errors import InvalidInput, ReadFailed, printable
+from tensorark.errors import Error, InvalidInput, ReadFailed, printable
 from tensorark.formats import FORMATS
+from tensorark.io.opened import Opened
+from tensorark.limits import DEFAULT
+from tensorark.model import Span
 
 _log = logging.getLogger("tensorark")
 
-_INDEX_SUFFIX: Final = ".index.json"
+_INDEX: Final = re.compile(r".+\.index(\.[\w-]+)?\.json")
+_PIECE: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)\.safetensors")
+_SHOWN: Final = 6
 
 
 def entry_of(folder: str | os.PathLike[str]) -> str:
@@ -27,19 +34,21 @@ def entry_of(folder: str | os.PathLike[str]) -> str:
         InvalidInput: when there is none, or more than one to choose from.
     """
     found = entries_of(folder)
-    indexes = [each for each in found if each.endswith(_INDEX_SUFFIX)]
+    indexes = [each for each in found if _INDEX.fullmatch(Path(each).name)]
     if len(indexes) == 1 and len(found) > 1:
         strays = ", ".join(Path(each).name for each in found if each not in indexes)
         words = printable(f"{os.fspath(folder)}: the index is read; beside it lie {strays}")
         _log.warning("%s", words)
     chosen = indexes if len(indexes) == 1 else found
+    if chosen and all(map(piece_of, chosen)):
+        raise _incomplete(chosen[0])
     if len(chosen) == 1:
         return chosen[0]
     raise InvalidInput(
         "the folder holds more than one model: name one" if found else "the folder holds no model",
         code="folder",
         path=os.fspath(folder),
-        found=", ".join(Path(each).name for each in found[:6]) or None,
+        found=", ".join(Path(each).name for each in found[:_SHOWN]) or None,
     )
 
 
@@ -61,18 +70,69 @@ def entries_of(folder: str | os.PathLike[str]) -> list[str]:
         names = sorted(each.name for each in Path(folder).iterdir() if each.is_file())
     except OSError as error:
         raise ReadFailed(error.strerror or str(error), path=os.fspath(folder)) from error
-    models = models_of([name for name in names if name.endswith(suffixes)])
-    indexes = [name for name in models if name.endswith(_INDEX_SUFFIX)]
-    stems = [name.removesuffix(_INDEX_SUFFIX) for name in indexes]
-    shards = _shards_of(models, stems)
+    indexes = [name for name in names if _INDEX.fullmatch(name)]
+    models = models_of([name for name in names if name.endswith(suffixes) or name in indexes])
+    shards = _shards_of(models)
+    for name in indexes:
+        shards |= _listed(Path(folder, name), names)
     return [str(Path(folder) / name) for name in models if name not in shards]
 
 
-def _shards_of(names: Sequence[str], indexes: Sequence[str]) -> set[str]:
+def _shards_of(names: Sequence[str]) -> set[str]:
     """Return the names that are shards of others: ``<stem>-00001-of-00002.<suffix>``."""
     found = set()
     for name in names:
         match = re.fullmatch(r"(.+)-\d{5}-of-\d{5}(\.\w+)", name)
-        if match and (match[1] + match[2] in indexes or match[1] + match[2] in names):
+        if match and match[1] + match[2] in names:
             found.add(name)
     return found
+
+
+def _listed(index: Path, names: Sequence[str]) -> set[str]:
+    """Return the files that an index makes one model of; by its name where it cannot be read."""
+    from tensorark.formats.safetensors import shards_named
+
+    try:
+        opened = Opened(index, mapped=False)
+        return set(shards_named(bytes(opened.view(Span(0, min(opened.size, DEFAULT.index_file))))))
+    except Error:
+        stem = index.name.partition(".safetensors")[0]
+        return {name for name in names if (match := _PIECE.fullmatch(name)) and match[1] == stem}
+
+
+def piece_of(path: str | os.PathLike[str]) -> int:
+    """Return of how many files a safetensors file calls itself one; 0 for a model of its own."""
+    match = _PIECE.fullmatch(Path(path).name)
+    return int(match[3]) if match and int(match[3]) > 1 else 0
+
+
+def require_whole(path: str | os.PathLike[str]) -> None:
+    """Require a safetensors file to be a model, and not one shard of several.
+
+    Raises:
+        ReadFailed: when its name says that there are more (code ``missing-shard``).
+    """
+    if piece_of(path):
+        raise _incomplete(path)
+
+
+def _incomplete(path: str | os.PathLike[str]) -> ReadFailed:
+    """Describe a file that is one of several, and say which of them are not there."""
+    name = Path(path).name
+    match = _PIECE.fullmatch(name)
+    assert match is not None  # noqa: S101 - `piece_of` has told
+    count = int(match[3])
+    others = (f"{match[1]}-{at:05}-of-{match[3]}{match[4]}.safetensors" for at in _first(count))
+    missing = [each for each in others if not Path(path).with_name(each).is_file()]
+    return ReadFailed(
+        f"the file is one of {count} shards, and not a model by itself",
+        code="missing-shard",
+        path=os.fspath(path),
+        expected="the index that names them all",
+        found=f"without {', '.join(missing[:_SHOWN])}" if missing else "no index was opened",
+        hint="open the index of the set; a file that is a model of its own has another name",
+    )
+
+
+def _first(count: int) -> range:
+    return range(1, min(count, 10_000) + 1)

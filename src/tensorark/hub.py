@@ -13,6 +13,7 @@ from typing import Final
 from tensorark.api import File
 from tensorark.carry import brought_home
 from tensorark.errors import Unsupported
+from tensorark.folder import require_whole
 from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
     Directory,
@@ -45,6 +46,8 @@ def model_of(file: File) -> File:
     """
     if file.format.name == "zt":
         return file
+    if file.format.name == "safetensors":
+        require_whole(file.path)
     native = file.catalog.native
     if isinstance(native, Directory):
         return file if description_of(file.catalog) else _artifact(file, native)

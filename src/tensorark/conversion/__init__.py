@@ -27,6 +27,7 @@ from tensorark.conversion.target import Options, Progress, Target
 from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
 from tensorark.conversion.zt import ZT
 from tensorark.errors import InvalidInput
+from tensorark.folder import require_whole
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.writer import compacted
@@ -188,6 +189,8 @@ def prepared(file: File, target: Target, masking: Masking = "checked") -> File:
         Unsupported: for a quantised tensor, unless `masking` says what becomes of it; for what
             means nothing outside of numpy.
     """
+    if file.format.name == "safetensors":
+        require_whole(file.path)
     file = meant(file)
     return file if target.name in _KNOW_MASKS else densified(file, masking)
 
