@@ -11,12 +11,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from tensorark import api
 from tensorark.api import PathLike
-from tensorark.errors import Error, Rejected, Unsupported
+from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
+from tensorark.folder import entry_of, members_of
 from tensorark.formats.zt.frame import (
     FOOTER_SIZE,
     FRAME_RULES,
@@ -36,10 +38,12 @@ Progress = Callable[[int], None]
 """Called with the number of bytes that have just been searched."""
 
 _WINDOW: Final = 8 << 20
-_MOST_CANDIDATES: Final = 100_000
+_MOST_SHARDS: Final = 20  # that are named
+_MOST_CANDIDATES: Final = 20_000
 """Footers that are looked at: a hostile file may consist of nothing else."""
-_MOST_HASHED: Final = 4 << 30
-"""Bytes of manifests that are read, for the same reason."""
+_FREE_HASHED: Final = 1 << 20
+"""Bytes of manifests that are read beyond the size of the file, in which those of its generations
+lie behind each other: a hostile file has them overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +99,29 @@ def diagnose(path: PathLike, *, progress: Progress = lambda _done: None) -> Diag
     Raises:
         ReadFailed: when it cannot be read at all.
     """
-    path = os.fspath(path)
-    with LocalSource(path) as source:
-        return _diagnosed(path, source, progress)
+    name = os.fspath(path)
+    if os.path.isdir(name):  # noqa: PTH112 - unlike that of `Path`, it never raises
+        if members := members_of(name):
+            size = sum(Path(name, each).stat().st_size for each in members)
+            return _of_another_format(name, size, *_judged(name))
+        name = entry_of(name)
+    with LocalSource(name) as source:
+        return _diagnosed(name, source, progress)
+
+
+def _judged(path: str) -> tuple[tuple[Finding, ...], Error | None]:
+    """Return the faults of a file, and the refusal where it could not be read to its end."""
+    try:
+        return tuple(api.validate(path)), None
+    except (Unsupported, LimitExceeded, ReadFailed) as refusal:
+        return (), refusal
 
 
 def _diagnosed(path: str, source: LocalSource, progress: Progress) -> Diagnosis:
     size = source.size()
     head, tail = source.read((Span(0, min(size, 64)), Span(max(0, size - 64), min(size, 64))))
-    try:
-        findings, error = tuple(api.validate(path)), None
-    except Unsupported as refusal:
-        findings, error = (), refusal
-    if not (bytes(head).startswith(MAGIC) or path.endswith(".zt")):
+    findings, error = _judged(path)
+    if error is not None or not (bytes(head).startswith(MAGIC) or path.endswith(".zt")):
         return _of_another_format(path, size, findings, error)
     search = _Search(source, progress)
     if findings:
@@ -118,7 +132,8 @@ def _diagnosed(path: str, source: LocalSource, progress: Progress) -> Diagnosis:
 def _of_another_format(
     path: str, size: int, findings: tuple[Finding, ...], error: Error | None
 ) -> Diagnosis:
-    known, missing = None, {}
+    known = None
+    missing: Mapping[str, tuple[str, ...]] = {}
     words = [f"{each.detail}." for each in findings]
     if error is not None:
         words = [f"{error.detail}.", *([f"{error.hint}."] if error.hint else [])]
@@ -126,7 +141,7 @@ def _of_another_format(
         with api.open(path) as file:
             known, missing = file.format.name, file.missing()
             words = [f"The file is a valid {file.format.title} of {_count(len(file), 'tensor')}."]
-    words += _of_missing(missing)
+            words += _of_missing(missing)
     words += _of_tensorbit(path, findings)
     return Diagnosis(
         path=path,
@@ -141,9 +156,12 @@ def _of_another_format(
 
 def _of_missing(missing: Mapping[str, tuple[str, ...]]) -> list[str]:
     return [
-        f"Shard {label} is missing, or another file has its name: {_count(len(names), 'tensor')} "
-        "cannot be read."
-        for label, names in missing.items()
+        f"Shard {quoted(label)} is missing, or another file has its name: "
+        f"{_count(len(names), 'tensor')} cannot be read."
+        for label, names in islice(missing.items(), _MOST_SHARDS)
+    ] + [
+        f"{len(missing) - _MOST_SHARDS} more shards are missing."
+        for _ in range(len(missing) > _MOST_SHARDS)
     ]
 
 
@@ -197,8 +215,14 @@ def _of_broken(
     words = [f"{findings[0].detail[:1].upper()}{findings[0].detail[1:]} ({findings[0].rule})."]
     size = search.source.size()
     generations: tuple[PastGeneration, ...] = ()
+    version = next((each for each in findings if each.rule == "zt.version"), None)
     if not head.startswith(MAGIC):
         words += _of_beginning(head, tail)
+    elif version is not None:
+        words.append(
+            f"Its footer is of version {version.found}: a later draft of the format wrote it, or "
+            "it is damaged. What writes this version reads it."
+        )
     elif size >= MIN_SIZE:
         last = search.last()
         if last is None and (seam := search.seam()) is not None:
@@ -275,6 +299,7 @@ class _Search:
     progress: Progress
     candidates: int = 0
     hashed: int = 0
+    refused: set[tuple[int, int, int]] = field(default_factory=set)
 
     def last(self) -> Manifest | None:
         """Return the manifest of the longest valid beginning that is shorter than the file."""
@@ -334,16 +359,23 @@ class _Search:
 
     def _manifests(self, start: int, end: int) -> Iterator[Manifest]:
         """Yield the manifests of the valid footers that lie in [start, end), the last one first."""
+        most = self.source.size() + _FREE_HASHED
         for length in self._ends(start, end):
-            if self.candidates >= _MOST_CANDIDATES or self.hashed > _MOST_HASHED:
+            if self.candidates >= _MOST_CANDIDATES or self.hashed > most:
                 return
             self.candidates += 1
             frame = parse_frame(MAGIC, self.bytes_at(length - FOOTER_SIZE, FOOTER_SIZE), length)
             if frame.is_data_shard or any(True for each in FRAME_RULES for _ in each(frame)):
                 continue
+            # From the back, ever less of the file is left: what was refused is refused again.
+            key = (frame.manifest_offset, frame.manifest_length, frame.manifest_hash)
+            if key in self.refused:
+                continue
             self.hashed += frame.manifest_length
             manifest = self._opened(frame)
-            if manifest is not None:
+            if manifest is None:
+                self.refused.add(key)
+            else:
                 yield manifest
 
     def _ends(self, start: int, end: int) -> Iterator[int]:
@@ -364,7 +396,7 @@ class _Search:
         """Read the file as if it ended with the footer of `frame`; None when that is not valid."""
         try:
             catalog = drive(read(lambda _file: frame.size, Reading()), self.source)
-        except (Rejected, Unsupported):
+        except (Rejected, Unsupported, LimitExceeded):
             return None
         return catalog.native if isinstance(catalog.native, Manifest) else None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Generic, Literal, TypeVar
 
 from tensorark.errors import Rejected, Where
@@ -24,6 +25,9 @@ STAGES: Final[tuple[Stage, ...]] = (
     "canonical",
     "architecture",
 )
+
+MOST_FAULTS: Final = 10_000
+"""Faults that are gathered of one rule: a file may break it in each of a million members."""
 
 D_contra = TypeVar("D_contra", contravariant=True)
 D = TypeVar("D")
@@ -133,7 +137,7 @@ class Reading:
         """
         first: Rejected | None = None
         for each in rules:
-            for fault in each(doc):
+            for fault in islice(each(doc), MOST_FAULTS):
                 error = each.rejection(
                     fault, None if fault.offset is not None else offset_of(fault.where)
                 )

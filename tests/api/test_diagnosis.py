@@ -6,14 +6,17 @@ import json
 
 import numpy as np
 import pytest
+from xxhash import xxh3_64_intdigest
 
 import tensorark
 import tensorark.numpy as ark
 from conformance.build.cbor import encode
-from conformance.build.image import MAGIC, data_shard, footer_for, image
+from conformance.build.image import MAGIC, Footer, data_shard, footer_for, image
+from tensorark import diagnosis
 from tensorark.amendment import append
 from tensorark.diagnosis import diagnose
 from tests.test_public_vectors import MADE
+from tests.unit.formats.ninfer.sets import model
 
 
 @pytest.fixture
@@ -157,7 +160,7 @@ def test_missing_shards_are_told_with_what_they_hold(tmp_path):
     found = diagnose(tmp_path / "m.zt")
     assert not found.is_healthy
     assert found.missing == {"00002-of-00002": ("b",)}
-    assert "00002-of-00002 is missing" in said(tmp_path / "m.zt")
+    assert '00002-of-00002" is missing' in said(tmp_path / "m.zt")
     assert "data shard" in said(plan.shards[0].path)
 
 
@@ -187,3 +190,69 @@ def test_the_generations_of_a_public_file_are_those_of_its_index(tmp_path):
     for number, length in enumerate(lengths):
         path.write_bytes(data[: length - 1])
         assert [each.length for each in diagnose(path).generations] == lengths[:number]
+
+
+def test_more_footers_than_anybody_wrote_cost_no_more_than_one(tmp_path, monkeypatch):
+    """Footers on one manifest, or on manifests that overlap: each would be read and judged."""
+    body = encode({"attributes": {"a": [1]}})
+    footer = footer_for(body, 4096).pack()
+    (tmp_path / "m.zt").write_bytes(MAGIC.ljust(4096, b"\0") + body + footer * 500 + b"tail")
+    judged = []
+    was = diagnosis.read
+    monkeypatch.setattr(diagnosis, "read", lambda *words: judged.append(1) or was(*words))
+    assert not diagnose(tmp_path / "m.zt").is_healthy
+    assert len(judged) == 1
+    monkeypatch.setattr(diagnosis, "_FREE_HASHED", 0)
+    overlapping = [encode({"attributes": {"a": n, "b": "x" * 4000}}) for n in range(500)]
+    image = MAGIC.ljust(4096, b"\0") + b"".join(each.ljust(4096, b"\0") for each in overlapping)
+    ends = b"".join(
+        Footer(offset=4096, length=len(image) - 4096 - n, hash=0).pack() for n in range(500)
+    )
+    (tmp_path / "m.zt").write_bytes(image + ends + b"tail")
+    judged.clear()
+    diagnose(tmp_path / "m.zt")
+    assert len(judged) <= 2
+
+
+def test_a_footer_of_another_version_is_told(tmp_path):
+    body = encode({"objects": {}})
+    footer = Footer(offset=4096, length=len(body), hash=xxh3_64_intdigest(body), version=3)
+    (tmp_path / "m.zt").write_bytes(MAGIC.ljust(4096, b"\0") + body + footer.pack())
+    assert "version 3" in said(tmp_path / "m.zt")
+
+
+@pytest.mark.parametrize("damage", ["missing", "foreign", "short"])
+def test_an_incomplete_artifact_is_not_healthy(tmp_path, damage):
+    path = model(tmp_path, cuts=(512,))
+    part = tmp_path / "model.ninfer.part-0001"
+    data = bytearray(part.read_bytes())
+    data[16] ^= damage == "foreign"
+    part.write_bytes(data[:-1] if damage == "short" else data)
+    if damage == "missing":
+        part.unlink()
+    found = diagnose(path)
+    assert not found.is_healthy
+    assert set(found.missing) == {part.name}
+    assert "is missing, or another file has its name" in said(path)
+
+
+def test_a_folder_is_the_model_in_it(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    ark.save_file({"a": np.zeros(3, np.float32)}, folder / "m.safetensors")
+    assert diagnose(folder).is_healthy
+    shards = {"a": "m-00001-of-00002.safetensors", "b": "m-00002-of-00002.safetensors"}
+    (folder / "m.safetensors").unlink()
+    index = folder / "m.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": shards}))
+    found = diagnose(folder)
+    assert (found.is_healthy, found.error.exit_code) == (False, 5)
+    index.write_text(json.dumps({"weight_map": shards})[:-9])
+    assert [each.rule for each in diagnose(folder).findings] == ["safetensors.json-syntax"]
+
+
+def test_what_needs_more_than_a_limit_is_told_and_not_raised(tmp_path):
+    path = tmp_path / "m.safetensors"
+    text = b'{"a":' + b"[" + b"[]," * 200_000 + b"0]}"
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    assert isinstance(diagnose(path).error, tensorark.LimitExceeded)

@@ -55,6 +55,9 @@ _FIRST_READ: Final = 4096
 _RUN: Final = 1 << 20
 """Decoded bytes that are worth a thread's while: small frames are taken together."""
 
+_SMALL: Final = 1024
+"""Decoded bytes of a frame, below which handling it costs more than decoding it."""
+
 _MOST_THREADS: Final = 8
 """Threads of one part; several parts may be at work."""
 
@@ -67,6 +70,7 @@ def open_part(stored: Stored, nbytes: int, reading: Reading, allocate: Allocate)
 
     Raises:
         Rejected: when it breaks a rule.
+        LimitExceeded: when it is cut into too many small frames.
     """
     first = min(stored.nbytes, _FIRST_READ)
     tail = stored.read(stored.nbytes - first, first)
@@ -79,6 +83,15 @@ def open_part(stored: Stored, nbytes: int, reading: Reading, allocate: Allocate)
     table = parse_table(footer, tail[len(tail) - footer.size :])
     stored.require(reading, HEAD_RULES, table)
     stored.require(reading, TABLE_RULES, table)
+    most = reading.limits.small_frames
+    if table.count > most and nbytes < table.count * _SMALL:
+        raise LimitExceeded(
+            f"the part is cut into frames of less than {_SMALL} bytes",
+            path=stored.path,
+            where=stored.where,
+            expected=f"at most {most} of them",
+            found=table.count,
+        )
     return Part(stored, table, reading, allocate)
 
 

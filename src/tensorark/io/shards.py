@@ -44,6 +44,7 @@ class _Listing:
     changed: int
     at: float
     names: dict[int, list[str]]
+    folded: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +74,14 @@ class Shards:
                 (``wrong-shard``).
         """
         wanted = self.expected[label]
-        named = self.positional(label)
-        fault = self._fault(named, wanted)
-        if fault is None:
-            return named
-        if fault:
-            raise self._wrong(label, named, fault)
+        name = f"{self.root.stem}-{label}.zt"
+        if not self._is_gone(name, self.root.parent) or set(name) & {"/", "\\", "\0"}:
+            named = self.positional(label)
+            fault = self._fault(named, wanted)
+            if fault is None:
+                return named
+            if fault:
+                raise self._wrong(label, named, fault)
         faults = []
         for candidate in (*self._stored(wanted), *self._plain(label)):
             fault = self._fault(candidate, wanted)
@@ -94,7 +97,7 @@ class Shards:
                 code="missing-shard",
                 path=str(self.root),
                 where=("shards", label),
-                expected=f"{named.name} beside it, {wanted.size} bytes",
+                expected=f"{name} beside it, {wanted.size} bytes",
                 hint="put the shard into the folder of the file that names it, under any name",
             )
         return found
@@ -132,6 +135,8 @@ class Shards:
         """Return the files that a label names by its stem: how an overlay names its base."""
         found = []
         for folder in self._folders:
+            if self._is_gone(f"{label}.zt", folder):
+                continue
             with suppress(Error):
                 found.append(sibling(folder, f"{label}.zt"))
         return found
@@ -143,8 +148,9 @@ class Shards:
     def _stored(self, wanted: Shard) -> list[Path]:
         algorithm, _, digits = wanted.digest.partition(":")
         stores = [self.store] if self.store is not None else []
+        stores += [] if self._is_gone(STORE, self.root.parent) else [self.root.parent / STORE]
         found = []
-        for store in (*stores, self.root.parent / STORE):
+        for store in stores:
             with suppress(Error):
                 found.append(sibling(sibling(store, algorithm), digits))
         return found
@@ -164,23 +170,36 @@ class Shards:
         return None
 
     def _sized(self, folder: Path, size: int) -> list[str]:
-        """Return the files of a folder that have `size` bytes.
+        """Return the files of a folder that have `size` bytes."""
+        listing = self._listing(folder)
+        return [] if listing is None else listing.names.get(size, [])
 
-        The folder is listed once a second at most while it does not change: of very many shards
-        all may be missing.
+    def _listing(self, folder: Path) -> _Listing | None:
+        """List a folder, once a second at most while it does not change.
+
+        Of very many shards all may be missing.
         """
         try:
             changed, now = folder.stat().st_mtime_ns, time.monotonic()
             last = self._listings.get(folder)
             if last is None or last.changed != changed or not 0 <= now - last.at < _FRESH:
                 is_sure = time.time_ns() - changed > _TICK  # else another change could not be told
-                last = _Listing(changed, now, _names_by_size(folder))
+                names, folded = _names_in(folder)
+                last = _Listing(changed, now, names, folded)
                 self._listings.pop(folder, None)
                 if is_sure:
                     self._listings[folder] = last
         except OSError:
-            return []
-        return last.names.get(size, [])
+            return None
+        return last
+
+    def _is_gone(self, name: str, folder: Path) -> bool:
+        """Whether nothing of this name lies in a folder, without a call for each name.
+
+        Case counts nowhere, and only names that all systems spell alike are told.
+        """
+        listing = self._listing(folder) if name.isascii() else None
+        return listing is not None and name.casefold() not in listing.folded
 
     def _fault(self, path: Path, wanted: Shard) -> str | None:
         """Say why the file at `path` is not the shard: "" where there is none, None if it may be.
@@ -251,14 +270,17 @@ def digest_of(opened: Opened, algorithm: str) -> str:
     return state.hexdigest()
 
 
-def _names_by_size(folder: Path) -> dict[int, list[str]]:
+def _names_in(folder: Path) -> tuple[dict[int, list[str]], frozenset[str]]:
+    """Return the files in a folder by size, and all names there without case."""
     names: dict[int, list[str]] = {}
+    folded = set()
     with os.scandir(folder) as entries:
         for each in entries:
+            folded.add(each.name.casefold())
             with suppress(OSError):
                 if each.is_file():
                     names.setdefault(each.stat().st_size, []).append(each.name)
-    return {size: sorted(found) for size, found in names.items()}
+    return {size: sorted(found) for size, found in names.items()}, frozenset(folded)
 
 
 def _is_unspeakable(error: ReadFailed) -> bool:

@@ -7,11 +7,14 @@ this is the code that a compiled build would compile.
 
 from __future__ import annotations
 
+import re
 import reprlib
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
+
+from tensorark.errors import LimitExceeded
 
 MAX_LEVEL: Final = 32
 """Deepest level of an item; the root is level 0 and every key, value and element one deeper."""
@@ -57,16 +60,27 @@ Shortcut = tuple[str, Recognise]
 """The key of a member of the root, and what is asked first about the values in that map."""
 
 
-def decode(data: bytes, shortcut: Shortcut | None = None) -> object:
+FREE_ITEMS: Final = 1 << 16
+BYTES_PER_ITEM: Final = 4
+"""A text may hold `FREE_ITEMS` elements and entries, and one more for so many bytes: an empty map
+is one byte in a file and seventy in memory."""
+
+
+def decode(
+    data: bytes, shortcut: Shortcut | None = None, known: Container[str] | None = None
+) -> object:
     """Decode the one item that `data` holds.
 
-    Maps whose keys are all text become dict, any other map `Pairs`, arrays list.
+    Maps whose keys are all text become dict, any other map `Pairs`, arrays list. With `known`, a
+    member of the root that is not among them is judged as strictly, but not built: it is None.
 
     Raises:
         CborFault: for the first byte that breaks the profile.
+        LimitExceeded: when there are more elements and entries than a text of this length may hold.
     """
+    room = [FREE_ITEMS + len(data) // BYTES_PER_ITEM]
     try:
-        value, end = _item(data, 0, 0, shortcut)
+        value, end = _item(data, 0, 0, room, shortcut, known)
     except IndexError:
         _truncated(len(data), "an item")
     if end != len(data):
@@ -75,7 +89,12 @@ def decode(data: bytes, shortcut: Shortcut | None = None) -> object:
 
 
 def _item(
-    data: bytes, pos: int, level: int, shortcut: Shortcut | None = None
+    data: bytes,
+    pos: int,
+    level: int,
+    room: list[int],
+    shortcut: Shortcut | None = None,
+    known: Container[str] | None = None,
 ) -> tuple[object, int]:
     if level > MAX_LEVEL:
         _too_deep(pos)
@@ -93,9 +112,9 @@ def _item(
     if major == _TEXT:
         return _text(data, pos, argument)
     if major == _ARRAY:
-        return _array(data, pos, argument, level + 1)
+        return _array(data, pos, argument, level + 1, room)
     if major == _MAP:
-        return _map(data, pos, argument, level + 1, shortcut)
+        return _map(data, pos, argument, level + 1, room, shortcut, known)
     if major == _BYTES:
         end = pos + argument
         if end > len(data):
@@ -133,21 +152,31 @@ def _text(data: bytes, pos: int, length: int) -> tuple[str, int]:
         ) from None
 
 
-def _array(data: bytes, pos: int, count: int, level: int) -> tuple[list[object], int]:
+def _array(
+    data: bytes, pos: int, count: int, level: int, room: list[int]
+) -> tuple[list[object], int]:
     if count > len(data) - pos:  # every element takes a byte: refuse before allocating
         _truncated(pos, f"an array of {count} elements")
+    _claim(data, count, room)
     values: list[object] = []
     for _ in range(count):
-        value, pos = _item(data, pos, level)
+        value, pos = _item(data, pos, level, room)
         values.append(value)
     return values, pos
 
 
 def _map(
-    data: bytes, pos: int, count: int, level: int, shortcut: Shortcut | None
+    data: bytes,
+    pos: int,
+    count: int,
+    level: int,
+    room: list[int],
+    shortcut: Shortcut | None,
+    known: Container[str] | None,
 ) -> tuple[object, int]:
     if 2 * count > len(data) - pos:
         _truncated(pos, f"a map of {count} entries")
+    _claim(data, count, room)
     if level > MAX_LEVEL and count:
         _too_deep(pos)
     members: dict[str, object] = {}
@@ -161,7 +190,7 @@ def _map(
             length, pos = _head(data, pos)
             key, pos = _text(data, pos, length)
         else:
-            return _pairs(data, start, count - done, level, members, previous)
+            return _pairs(data, start, count - done, level, room, members, previous)
         encoded = data[start:pos]
         if encoded <= previous:
             _misplaced_key(start, encoded == previous)
@@ -170,30 +199,101 @@ def _map(
         if 0x60 <= head < 0x78:
             members[key], pos = _text(data, pos + 1, head & 0x1F)
             continue
-        if shortcut is None:
-            members[key], pos = _item(data, pos, level)
+        if known is not None and key not in known:
+            members[key], pos = None, _skip(data, pos, level, [_MOST_STEPS])
+        elif shortcut is None:
+            members[key], pos = _item(data, pos, level, room)
         elif level == 1:  # the root: the shortcut is for one of its members
-            members[key], pos = _item(data, pos, 1, shortcut if key == shortcut[0] else None)
+            members[key], pos = _item(data, pos, 1, room, shortcut if key == shortcut[0] else None)
         else:
-            members[key], pos = shortcut[1](data, pos) or _item(data, pos, level)
+            members[key], pos = shortcut[1](data, pos) or _item(data, pos, level, room)
     return members, pos
 
 
 def _pairs(
-    data: bytes, pos: int, count: int, level: int, members: dict[str, object], previous: bytes
+    data: bytes,
+    pos: int,
+    count: int,
+    level: int,
+    room: list[int],
+    members: dict[str, object],
+    previous: bytes,
 ) -> tuple[Pairs, int]:
     """Go on with a map in which a key that is not text was met."""
     items: list[tuple[object, object]] = list(members.items())
     for _ in range(count):
         start = pos
-        key, pos = _item(data, pos, level)
+        key, pos = _item(data, pos, level, room)
         encoded = data[start:pos]
         if encoded <= previous:
             _misplaced_key(start, encoded == previous)
         previous = encoded
-        value, pos = _item(data, pos, level)
+        value, pos = _item(data, pos, level, room)
         items.append((key, value))
     return Pairs(tuple(items)), pos
+
+
+_MOST_STEPS: Final = 1 << 19
+"""Items outside of runs that are skipped of one member: a second's work."""
+# One byte each, and nothing below them: small integers, empty strings and containers, constants.
+_RUN: Final = re.compile(rb"[\x00-\x17\x20-\x37\x40\x60\x80\xa0\xf4-\xf6]*+")
+# Integers of two and three bytes, of which an array may be made.
+_WIDER: Final = {
+    0x18: (re.compile(rb"(?:\x18[\x18-\xff])*+"), 2),
+    0x19: (re.compile(rb"(?:\x19(?!\x00)[\x00-\xff]{2})*+"), 3),
+}
+
+
+def _skip(data: bytes, pos: int, level: int, steps: list[int]) -> int:
+    """Return where the item at `pos` ends, judged as `_item` does and not built."""
+    _claim(data, 1, steps)
+    major = data[pos] >> 5
+    if level > MAX_LEVEL or major not in (_ARRAY, _MAP) or data[pos] & 0x1F > 27:
+        return _item(data, pos, level, [0])[1]  # a scalar, or a fault
+    count, pos = _head(data, pos)
+    if count * (1 + (major == _MAP)) > len(data) - pos:
+        what = f"an array of {count} elements" if major == _ARRAY else f"a map of {count} entries"
+        _truncated(pos, what)
+    if level + 1 > MAX_LEVEL and count:
+        _too_deep(pos)
+    if major == _ARRAY:
+        return _skip_items(data, pos, count, level + 1, steps)
+    previous = b""
+    for _ in range(count):
+        key = pos
+        pos = _skip(data, pos, level + 1, steps)
+        encoded = data[key:pos]
+        if encoded <= previous:
+            _misplaced_key(key, encoded == previous)
+        previous = encoded
+        pos = _skip(data, pos, level + 1, steps)
+    return pos
+
+
+def _skip_items(data: bytes, pos: int, count: int, level: int, steps: list[int]) -> int:
+    """Return where `count` items end: long runs of small ones are one match each."""
+    while count:
+        pattern, width = _WIDER.get(data[pos], (_RUN, 1))
+        found = pattern.match(data, pos)
+        run = (found.end() - pos) // width if found else 0
+        if run:
+            run = min(run, count)
+            pos, count = pos + run * width, count - run
+            steps[0] -= 1
+        else:
+            pos, count = _skip(data, pos, level, steps), count - 1
+    return pos
+
+
+def _claim(data: bytes, count: int, room: list[int]) -> None:
+    """Take `count` items from the room that is left."""
+    room[0] -= count
+    if room[0] < 0:
+        raise LimitExceeded(
+            "the manifest holds more items than one of its length may",
+            expected=f"{FREE_ITEMS}, and one more for {BYTES_PER_ITEM} bytes",
+            found=f"more, in {len(data)} bytes",
+        )
 
 
 def _simple(data: bytes, pos: int) -> tuple[object, int]:
@@ -439,8 +539,8 @@ def _children(data: bytes, pos: int) -> tuple[dict[object, int], int]:
     for index in range(count):
         step: object = index
         if major == _MAP:
-            step, pos = _item(data, pos, 0)
+            step, pos = _item(data, pos, 0, [len(data)])
         if major == _ARRAY or isinstance(step, str):
             inside[step] = pos
-        _, pos = _item(data, pos, 0)
+        pos = _skip(data, pos, 0, [len(data)])
     return inside, pos

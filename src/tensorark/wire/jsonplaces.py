@@ -62,6 +62,11 @@ def repetition(text: str) -> tuple[int, tuple[str, ...]]:
     raise AssertionError("the scanner met a repeated member")
 
 
+_Place = tuple[int, int]
+_Children = tuple[dict[str | int, _Place], Iterator[tuple[str | int, _Place]]]
+"""The children of a container that were met so far, and those that were not."""
+
+
 class Places:
     """Byte offsets inside a text that was accepted and lies at byte `start` of its file.
 
@@ -72,17 +77,20 @@ class Places:
         self._data = data
         self._start = start
         self._decode = json.JSONDecoder().raw_decode
-        self._children: dict[int, dict[str | int, tuple[int, int]]] = {}
+        self._children: dict[int, _Children] = {}
 
     def offset(self, where: Sequence[str | int]) -> int:
         """Return the file offset of the member or element `where`, or of its nearest ancestor."""
         mark = value = after_space(self._text, 0)
         for step in where:
             if value not in self._children:
-                self._children[value] = dict(self._scan(value))
-            if step not in self._children[value]:
+                self._children[value] = ({}, self._scan(value))
+            known, rest_of = self._children[value]
+            while step not in known and (child := next(rest_of, None)) is not None:
+                known[child[0]] = child[1]
+            if step not in known:
                 break
-            mark, value = self._children[value][step]
+            mark, value = known[step]
         chunk, rest = divmod(mark, _CHUNK)
         head = self._text[mark - rest : mark]
         return self._start + self._sums[chunk] + len(head.encode("utf-8"))

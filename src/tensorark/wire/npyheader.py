@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 MAGIC: Final = b"\x93NUMPY"
@@ -24,8 +24,8 @@ _WORD: Final = re.compile(r"True|False|None")
 _TEXT: Final = re.compile(r"'([^'\\\n]*+)'|\"([^\"\\\n]*+)\"")
 # What numpy writes, which the grammar below reads to the same, only slower.
 _USUAL: Final = re.compile(
-    r"\{'descr': '([^'\\\n]*+)', 'fortran_order': (True|False), "
-    r"'shape': \(((?:[0-9]{1,19},|(?:[0-9]{1,19}, )+[0-9]{1,19})?)\), \} *+\n?"
+    r"\{'descr': *+'([^'\\\n]*+)', *+'fortran_order': *+(True|False), *+"
+    r"'shape': *+\(((?:(?:[0-9]{1,19}, *+)++(?:[0-9]{1,19})?+)?+)\),? *+\} *+\n?"
 )
 _WORDS: Final = {"True": True, "False": False, "None": None}
 _MEMBERS: Final = ("descr", "fortran_order", "shape")
@@ -44,12 +44,16 @@ class HeaderFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header says: `descr` is text, or a list for records; `length` counts its bytes."""
+    """What a header says: `descr` is text, or a list for records; `length` counts its bytes.
+
+    `is_usual` says that it is spelt about as numpy spells it, and was cheap to read.
+    """
 
     descr: object
     fortran_order: bool
     shape: tuple[int, ...]
     length: int
+    is_usual: bool = field(default=False, compare=False)
 
 
 def length_of(preamble: bytes | memoryview) -> int:
@@ -91,7 +95,7 @@ def parse_header(data: bytes | memoryview) -> Header:
     if usual is not None:
         sizes = tuple(int(each) for each in usual[3].split(",") if each.strip())
         if all(size < 1 << 63 for size in sizes):
-            return Header(usual[1], usual[2] == "True", sizes, length)
+            return Header(usual[1], usual[2] == "True", sizes, length, is_usual=True)
     value = _Literal(text, begin).whole()
     if not isinstance(value, dict) or sorted(value) != list(_MEMBERS):
         raise HeaderFault("the header has other members", begin, " ".join(_MEMBERS), "others")

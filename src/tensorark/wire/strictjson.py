@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NoReturn, cast
 
-from tensorark.errors import quoted
+from tensorark.errors import LimitExceeded, quoted
 from tensorark.wire.gcpause import paused
 from tensorark.wire.jsonplaces import (
     CONSTANTS,
@@ -71,6 +71,7 @@ def parse(data: bytes | memoryview, *, depth: int = DEPTH, float_text: bool = Fa
 
     Raises:
         Malformed: for anything but one strict JSON text.
+        LimitExceeded: when it holds more values than a text of its length may.
     """
     raw = bytes(data)
     if raw.startswith(b"\xef\xbb\xbf"):
@@ -80,6 +81,7 @@ def parse(data: bytes | memoryview, *, depth: int = DEPTH, float_text: bool = Fa
     text = _decoded(raw)
     _refuse_surrogate(raw)
     _refuse_depth(raw, depth)
+    _refuse_crowd(raw)
     decoder = json.JSONDecoder(
         object_pairs_hook=_unique,
         parse_constant=_constant,
@@ -159,6 +161,37 @@ def _refuse_depth(raw: bytes, limit: int) -> None:
                 expected=f"at most {limit}",
                 found="more",
             )
+
+
+FREE_VALUES: Final = 1 << 16
+BYTES_PER_VALUE: Final = 6
+"""A text may hold `FREE_VALUES` values, and one more for so many bytes: an empty list is two bytes
+in a file and sixty in memory."""
+
+
+def _refuse_crowd(raw: bytes) -> None:
+    """Refuse a text of hardly anything but values, before each becomes an object."""
+    most = FREE_VALUES + len(raw) // BYTES_PER_VALUE
+    if _values(raw) > most and (found := sum(map(_values, _outside_strings(raw)))) > most:
+        raise LimitExceeded(
+            "the JSON text holds more values than one of its length may", expected=most, found=found
+        )
+
+
+def _values(raw: bytes) -> int:
+    """Count commas and opening brackets: about as many values."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+
+
+def _outside_strings(raw: bytes) -> Iterator[bytes]:
+    """Yield what stands outside of strings, a megabyte at a time."""
+    # In this order: of a row of backslashes the last may escape a quote, the pairs before it not.
+    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    is_inside = False
+    for start in range(0, len(plain), 1 << 20):
+        pieces = plain[start : start + (1 << 20)].split(b'"')
+        yield b"".join(pieces[is_inside::2])
+        is_inside ^= len(pieces) % 2 == 0
 
 
 # -------------------------------------------------------------------------------------- the scanner

@@ -192,7 +192,9 @@ def test_pieces_may_be_left_early_and_come_in_order():
     content = noise(50_000)
     part = opened(encoded(content, frame_size=1000), len(content))
     pieces = part.pieces()
-    assert bytes(next(pieces)) == content[:1000]
+    first = bytes(next(pieces))
+    assert first
+    assert content.startswith(first)
     pieces.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorark.errors import LimitExceeded
 from tensorark.formats.zt.rules import CBOR_RULES
 from tensorark.wire import cbor
 from tensorark.wire.cbor import CborFault, Pairs, Unencodable, decode, encode, locate
@@ -505,3 +506,36 @@ def test_the_shortcut_sees_the_values_in_its_member_and_nothing_else():
     assert decode(data, ("b", recognise)) == expected
     assert asked == [locate(data, ("b", "x")), locate(data, ("b", "y"))]
     assert decode(data, ("none", recognise)) == {"a": inner, "b": inner, "c": [inner]}
+
+
+JUNK = st.lists(
+    st.sampled_from([*range(256), 0xA0, 0x80, 0x18, 0x19, 0x81, 0xA1, 0x61]), max_size=12
+)
+
+
+@given(field=st.one_of(st.builds(bytes, JUNK), values.map(encode)), items=st.integers(0, 40))
+def test_what_is_not_built_is_judged_all_the_same(field, items):
+    """A member of the root that is unknown: the same fault at the same byte, or none."""
+    for value in (field, bytes([0x98, items]) + field * items if items > 23 else field):
+        data = b"\xa2\x61a" + value + b"\x61b\x01"
+        answers = []
+        for known in (None, {"b"}):
+            try:
+                found = decode(data, None, known)
+                answers.append(found["b"] if isinstance(found, dict) else "odd keys")
+            except CborFault as fault:
+                answers.append((fault.slug, fault.offset))
+        assert answers[0] == answers[1]
+
+
+def test_a_text_of_hardly_anything_but_items_is_refused_before_they_are_built():
+    count = 200_000
+    crowd = b"\x9a" + count.to_bytes(4, "big") + b"\xa0" * count
+    with pytest.raises(LimitExceeded):
+        decode(crowd)
+    assert decode(b"\xa1\x61a" + crowd, None, {"b"}) == {"a": None}
+    deep = b"\x81" * 31
+    for known in (None, ()):
+        with pytest.raises(CborFault) as caught:
+            decode(b"\xa1\x61a" + deep + b"\x81\x00", None, known)
+        assert caught.value.slug == "cbor-depth"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
@@ -48,8 +48,8 @@ DEFLATE: Final = "npy.deflate/1"
 _HEAD: Final = 4096
 _GUESS: Final = 256
 """Bytes behind the name in which a local header ends and an array header fits, mostly."""
-_ROUNDS: Final = 3
 _SLACK: Final = 64 << 10
+_SHORT: Final = 192
 _CRC_AT: Final = 16
 _CRC_SIZE: Final = 4
 
@@ -137,38 +137,44 @@ def _members(
 def _arrays(
     members: Sequence[Member], heads: Sequence[memoryview], reading: Reading
 ) -> Steps[dict[str, tuple[Described, int]]]:
-    """Read the headers of the arrays, and the CRC of each; further where they are longer."""
+    """Read the headers of the arrays, and the CRC of each; further where they are longer.
+
+    None is kept once it is understood.
+    """
     waiting = [
         (member, head)
         for member, head in zip(members, heads, strict=True)
         if _is_array(member.entry)
     ]
-    texts = dict.fromkeys((member.entry.label for member, _ in waiting), b"")
-    for _ in range(_ROUNDS):  # once for the length, once for the header
+    names = [member.entry.label.removesuffix(SUFFIX) for member, _ in waiting]
+    arrays: dict[str, tuple[Described, int]] = {}
+    odd, limit = 0, reading.limits.npz_headers
+    for last in (False, False, True):  # once for the length, once for the header
         longer: list[Span] = []
         left: list[Member] = []
-        for member, head in waiting:
-            wanted, text = _header(member, head, reading)
-            texts[member.entry.label] = text
-            # Incompressible blocks cost five bytes each; one that costs more is malformed.
-            slack = 0 if member.entry.method == STORED else _SLACK
-            most = min(wanted + slack, member.entry.compressed)
-            if len(text) < wanted and most > len(head):
-                longer.append(Span(member.start, most))
-                left.append(member)
+        with paused():
+            for member, head in waiting:
+                wanted, text = _header(member, head, reading)
+                # Incompressible blocks cost five bytes each; one that costs more is malformed.
+                slack = 0 if member.entry.method == STORED else _SLACK
+                further = min(wanted + slack, member.entry.compressed)
+                if len(text) < wanted and further > len(head) and not last:
+                    longer.append(Span(member.start, further))
+                    left.append(member)
+                    continue
+                described = _described(member, text, reading)
+                if len(text) > _SHORT or not described.header.is_usual:
+                    odd += len(text)
+                if odd > limit:
+                    detail = "the long or unusual headers of the arrays are too large together"
+                    raise LimitExceeded(detail, expected=limit, found="more")
+                crc = zlib.crc32(text[: described.header.length])
+                arrays[member.entry.label.removesuffix(SUFFIX)] = (described, crc)
         if not longer:
             break
         waiting = list(zip(left, (yield longer), strict=True))
-    arrays = {}
-    with paused():
-        for member in members:
-            if _is_array(member.entry):
-                label = member.entry.label
-                described = _described(member, texts[label], reading)
-                crc = zlib.crc32(texts[label][: described.header.length])
-                arrays[label.removesuffix(SUFFIX)] = (described, crc)
-    reading.require((rules.data_size,), [each for each, _ in arrays.values()])
-    return arrays
+    reading.require((rules.data_size,), [arrays[name][0] for name in names])
+    return {name: arrays[name] for name in names}
 
 
 def _described(member: Member, text: bytes, reading: Reading) -> Described:
@@ -179,7 +185,8 @@ def _described(member: Member, text: bytes, reading: Reading) -> Described:
     except HeaderFault as bad:
         reading.require((rules.header,), (member, bad))
         raise
-    return Described(member, header, dtype_of(header.descr))
+    # What records are made of is not kept: it says nothing that we use, and takes much room.
+    return Described(member, replace(header, descr=None), dtype_of(header.descr))
 
 
 def _too_long(member: Member, length: int) -> HeaderFault:

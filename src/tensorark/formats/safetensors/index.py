@@ -236,6 +236,10 @@ def _index(text: memoryview, reading: Reading) -> dict[str, object]:
     return cast("dict[str, object]", index)
 
 
+_MOST_MISSING: Final = 100
+"""Missing shards after which no more are looked for: each costs a look at the folder."""
+
+
 def _sizes(files: list[str], names: Mapping[str, str], size_of: SizeOf) -> dict[str | None, int]:
     """Ask for the size of every shard, so that a missing one is named before any is read."""
     sizes: dict[str | None, int] = {}
@@ -247,11 +251,15 @@ def _sizes(files: list[str], names: Mapping[str, str], size_of: SizeOf) -> dict[
             if error.code != "missing-shard":
                 raise
             missing.append((label, error))
+            if len(missing) > _MOST_MISSING:
+                break
     if missing:
         label, cause = missing[0]
         held = [name for name, file in names.items() if file == label]
         more = f" and {len(held) - 3} more" if len(held) > 3 else ""
         rest = f"; {len(missing) - 1} more shards are missing" if len(missing) > 1 else ""
+        if len(missing) > _MOST_MISSING:
+            rest = f"; {_MOST_MISSING} more shards are missing at least"
         raise ReadFailed(
             f"shard {quoted(label)} is missing; the index places "
             f"{', '.join(map(quoted, held[:3]))}{more} there{rest}",

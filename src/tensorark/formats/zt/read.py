@@ -6,6 +6,7 @@ from typing import Final
 
 import xxhash
 
+from tensorark.errors import LimitExceeded
 from tensorark.formats.format import SizeOf
 from tensorark.formats.zt import rules
 from tensorark.formats.zt.frame import (
@@ -27,6 +28,8 @@ from tensorark.wire.cbor import CborFault, decode
 from tensorark.wire.gcpause import paused
 
 NAME: Final = "zt"
+_MEMBERS: Final = frozenset(("attributes", "objects", "shards"))
+"""What a manifest is made of (§3.2): other members are judged and not built (§3.1)."""
 
 
 def sniff(head: bytes, tail: bytes, size: int) -> bool:
@@ -47,6 +50,11 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     reading.require(FRAME_RULES, frame)
     if frame.is_data_shard:
         return Catalog(NAME, Undescribed(), native=frame)
+    limit = reading.limits.zt_manifest
+    if frame.manifest_length > limit:
+        raise LimitExceeded(
+            "the manifest is too large", expected=limit, found=frame.manifest_length
+        )
     (text,) = yield (Span(frame.manifest_offset, frame.manifest_length),)
     manifest = judge_manifest(text, frame, reading)
     return Catalog(NAME, Tensors(manifest), manifest.attributes, manifest, tuple(manifest.shards))
@@ -59,7 +67,7 @@ def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) 
     text = bytes(data)  # copied only now: what is mapped and damaged costs no memory
     with paused():
         try:
-            root = decode(text, ("objects", recognise))
+            root = decode(text, ("objects", recognise), _MEMBERS)
         except CborFault as fault:
             broken = rules.BY_ID["zt." + fault.slug]
             (where,) = broken(fault)
