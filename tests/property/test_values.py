@@ -20,7 +20,9 @@ import tensorark
 import tensorark.numpy
 import tensorark.torch
 from conformance.build import image as build
+from tensorark import sparse as sparse_of
 from tensorark.codecs.layout import Laid
+from tensorark.verification import verify
 from tests.property import images
 from tests.property.strategies import DTYPES, plain_arrays
 from tests.unit.codecs import scalar
@@ -315,6 +317,49 @@ def test_an_unregistered_type_is_refused_by_every_way(folder, way, io, type_):
     with tensorark.open(path, io=io) as file, pytest.raises(tensorark.Unsupported) as refused:
         WAYS[way](file["t"])
     assert refused.value.code == "unknown-type"
+
+
+@pytest.mark.parametrize("dtype", IDS, ids=str)
+@pytest.mark.parametrize("layout", ["csr", "coo"])
+def test_sparse_layouts_want_a_type_with_a_zero(tmp_path, layout, dtype):
+    """Asked of every type: a byte of zeros is 2 to the -127 as f8_e8m0, and 0 as all others."""
+    values = np.ones(1, dtype)
+    one, row = np.array([1], "<u4"), np.array([0, 1], "<u4")
+    index = {"indices": one, "indptr": row} if layout == "csr" else {"coords": row}
+    made = {"values": (IDS[dtype], stored(values))}
+    made |= {role: (("u32", None), each.tobytes()) for role, each in index.items()}
+    sparse_image(tmp_path / "t.zt", f"zt.sparse_{layout}/1", made)
+
+    def make():
+        if layout == "csr":
+            return sparse_of.csr(values, one, row, (1, 3))
+        return sparse_of.coo(values, [row[:1], one], (1, 3))
+
+    with tensorark.open(tmp_path / "t.zt") as file:
+        if dtype != np.dtype(ml_dtypes.float8_e8m0fnu):
+            assert file["t"].numpy().astype(np.complex128).tolist() == [[0, 1, 0]]
+            assert verify(file).ok
+            assert make().shape == (1, 3)
+            return
+        for way in (*WAYS.values(), lambda view: view[0, 1], lambda view: view.elements(1, 2)):
+            with pytest.raises(tensorark.Unsupported) as refused:
+                way(file["t"])
+            assert refused.value.code == "no-zero"
+        assert [each.code for each in verify(file).refused] == ["no-zero"]
+    with pytest.raises(tensorark.InvalidInput) as caught:
+        make()
+    assert (caught.value.code, caught.value.hint) == ("no-zero", None)
+
+
+def sparse_image(path, layout, made):
+    """Write a `.zt` of one sparse 1×3 tensor, as no writer of ours would."""
+    parts, payloads = {}, {}
+    for at, (role, ((dtype, type_), data)) in enumerate(made.items(), 1):
+        parts[role] = {"dtype": dtype, "blob": [4096 * at, len(data)]}
+        parts[role] |= {"type": type_} if type_ else {}
+        payloads[4096 * at] = data
+    tensor = {"shape": [1, 3], "layout": layout, "parts": parts}
+    path.write_bytes(build.image({"objects": {"t": tensor}}, payloads))
 
 
 @pytest.mark.parametrize("load", [tensorark.numpy.load_file, tensorark.torch.load_file])

@@ -49,6 +49,6 @@ def sound(laid: Laid, hint: str | None = None) -> Laid:
             where=error.where[2:],
             expected=error.expected,
             found=error.found,
-            hint=hint,
+            hint=hint if isinstance(error, Rejected) else error.hint,
         ) from error
     return laid
