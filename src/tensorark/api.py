@@ -85,6 +85,7 @@ class File(Mapping[str, TensorView]):
         "_source",
         "catalog",
         "format",
+        "origin",
         "path",
     )
 
@@ -105,6 +106,7 @@ class File(Mapping[str, TensorView]):
         self.path = path
         self.format = format_
         self.catalog = catalog
+        self.origin = catalog  # as it was opened, whatever is made of it
         self._source = source
         # Both as they are now: the process may change its folder before they are used again.
         self._absolute = os.path.abspath(path)  # noqa: PTH100 - no I/O

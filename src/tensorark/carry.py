@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorark.errors import InvalidInput
+from tensorark.formats.safetensors.identity import KEY
+from tensorark.formats.safetensors.index import ShardIndex
 from tensorark.model import Catalog, Tensor
 from tensorark.wire.cbor import CborFault, Unencodable, decode, encode
 
@@ -107,8 +109,43 @@ def _shown(value: object) -> str:
         return "cbor:" + encode(value).hex()
 
 
+SET: Final = "safetensors.set"
+"""Holds what the index of a set says, and what its shards do not say alike."""
+
+
 def brought_home(catalog: Catalog) -> Carried:
-    """Return the attributes of a catalog; those that it carries as text get their types back."""
+    """Return the attributes of a catalog; those that it carries as text get their types back.
+
+    What the parts of a safetensors set say apart from each other is one attribute, `SET`.
+    """
+    found = _brought_home(catalog)
+    apart = set_facts(catalog)
+    return found if apart is None else replace(found, file={**(found.file or {}), SET: apart})
+
+
+def set_facts(catalog: Catalog) -> dict[str, object] | None:
+    """Return what index and shards of a set say apart: None for other models, and where all agree.
+
+    The size of all tensors and the identity of the set are those of its files, and no attributes.
+    """
+    native = catalog.native
+    if not isinstance(native, ShardIndex):
+        return None
+    index = {k: v for k, v in (native.metadata or {}).items() if k not in _OF_FILES}
+    alike = catalog.attributes or {}
+    shards = {
+        label: own
+        for label, header in native.headers.items()
+        if (own := {k: v for k, v in (header.metadata or {}).items() if k not in alike})
+    }
+    found: dict[str, object] = {"index": index} if index else {}
+    return {**found, **({"shards": shards} if shards else {})} or None
+
+
+_OF_FILES: Final = frozenset({"total_size", KEY})
+
+
+def _brought_home(catalog: Catalog) -> Carried:
     tensors = catalog.tensors.values()
     own = {t.name: t.attributes for t in tensors if t.attributes is not None}
     if catalog.format == "zt":

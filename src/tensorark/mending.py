@@ -6,7 +6,7 @@ Weights and masks are copied as they are unless a change to them was asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -151,6 +151,7 @@ def mend(
     architecture: str | None = None,
     format: str | None = None,  # noqa: A002 - the word users know
     align: int | None = None,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Mended:
@@ -161,6 +162,9 @@ def mend(
     of `exclude`; `rename` gives them other names. With `shapes`, flat projections get
     the shape that their names and the hidden size tell. With `layers`, ``num_layers`` becomes the
     number that names speak of; `config` and `architecture` take the place of what was there.
+
+    What the target does not keep, such as bytes that no entry speaks of, is refused unless `drop`
+    names its kind (`conversion.ledger`).
 
     Raises:
         Rejected: when the index cannot be read, or a blob is broken itself.
@@ -180,8 +184,11 @@ def mend(
             work.shape()
         work.choose(include, exclude, rename)
         work.remask(masks)
-        options = Options(overwrite=overwrite, align=align, progress=progress)
-        files = kind.write(work.result(), Path(target), options)
+        options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
+        result = work.result()
+        lost = kind.settle(result, Path(target), options.drop)
+        work.changes += [f"left out: {each.kind} {quoted(each.name)}" for each in lost]
+        files = kind.write(result, Path(target), options)
         return Mended(
             source=file.path,
             files=tuple(files),
@@ -197,6 +204,7 @@ def join(
     *,
     format: str | None = None,  # noqa: A002 - the word users know
     align: int | None = None,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Mended:
@@ -213,7 +221,7 @@ def join(
     with ExitStack() as opened:
         files = [opened.enter_context(api.open(each)) for each in sources]
         joined, changes = _joined(files)
-        options = Options(overwrite=overwrite, align=align, progress=progress)
+        options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
         written = kind.write(joined, Path(target), options)
         return Mended(
             source=files[0].path,
@@ -231,6 +239,7 @@ def part(
     *,
     format: str | None = None,  # noqa: A002 - the word users know
     align: int | None = None,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> list[Mended]:
@@ -257,7 +266,9 @@ def part(
                 for each in names
             }
             piece = Recast(file, Catalog("zt", chosen, _unordered(home.file), None), {})
-            options = Options(overwrite=overwrite, align=align, progress=progress)
+            options = Options(
+                overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress
+            )
             written = kind.write(piece, goal.with_name(name), options)
             done.append(
                 Mended(source=file.path, files=tuple(written), tensors=len(names), changes=())
@@ -347,6 +358,8 @@ class _Work:
                 continue
             self.tensors[name] = build_tensor(blob)
         self.tensors = tied(blobs, self.tensors)
+        # Where they are, not where they were said to be.
+        self.record = replace(self.record, blobs=tuple(blobs), left_out=())
 
     def _blob(self, row: int, claim: Claim, found: Found) -> Blob:
         header = self._header(claim, found.header)
@@ -466,7 +479,9 @@ class _Work:
         catalog = Catalog(
             "zt", self.tensors, self.attributes or None, None, self.file.catalog.files
         )
-        return Recast(self.file, catalog, self.made)
+        made = Recast(self.file, catalog, self.made)
+        made.origin = replace(made.origin, native=self.record)
+        return made
 
 
 def _record(file: File) -> Record:

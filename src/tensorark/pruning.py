@@ -7,7 +7,7 @@ patterns of names; what is not pruned is kept bit for bit and listed with the re
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,12 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import target_of
+from tensorark.conversion.ledger import Loss
 from tensorark.conversion.pruned import Pruned, Work
 from tensorark.conversion.recast import Pieces, Recast
 from tensorark.conversion.target import Options, Progress
 from tensorark.errors import InvalidInput, NotFound, quoted
+from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.matching import matcher, near, require_matches
 from tensorark.model import Catalog, Tensor
@@ -53,6 +55,7 @@ _KNOW_MASKS: Final = frozenset({"zt", "tbm", "tb", "tensorbit-directory"})
 class Pruning:
     """What pruning did: the files written, the tensors pruned, those left dense and why.
 
+    `dropped` is what the target does not keep.
     After a dry run there are no files, and nothing was read of which zeros or errors would tell.
     """
 
@@ -62,6 +65,7 @@ class Pruning:
     pruned: tuple[Pruned, ...]
     dense: Mapping[str, str]
     dense_elements: int
+    dropped: tuple[Loss, ...] = ()
 
     @property
     def total(self) -> Pruned:
@@ -97,6 +101,7 @@ def prune(
     masks: PathLike | None = None,
     axis: int = -1,
     format: str | None = None,  # noqa: A002 - the word users know
+    drop: Collection[str] = (),
     overwrite: bool = False,
     dry_run: bool = False,
     progress: Progress = lambda _done: None,
@@ -114,7 +119,8 @@ def prune(
     for which neither is given stay dense then.
 
     A `.zt` or Tensorbit target gets masks, any other, and any along another axis than the last,
-    the zeros alone. With `dry_run` nothing is read but names, and nothing is written.
+    the zeros alone. What the target does not keep is refused unless `drop` names its kind
+    (`conversion.ledger`). With `dry_run` nothing is read but names, and nothing is written.
 
     Raises:
         InvalidInput: when a pattern is none, source and target are one file, or scores or masks
@@ -133,6 +139,7 @@ def prune(
         raise InvalidInput(detail, code="option", expected="one of them")
     with ExitStack() as opened:
         file = opened.enter_context(api.open(source))
+        file = hub(file) if kind.name == "zt" else file  # a `.zt` takes what is no tensor, too
         given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
         home = brought_home(file.catalog)
@@ -159,8 +166,9 @@ def prune(
             works.append(work)
             tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
         catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
-        options = Options(overwrite=overwrite, progress=progress)
+        options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
         recast = Recast(file, catalog, made)
+        dropped = kind.settle(recast, Path(target), options.drop)
         files = () if dry_run else tuple(kind.write(recast, Path(target), options))
         return Pruning(
             source=file.path,
@@ -168,6 +176,7 @@ def prune(
             files=files,
             pruned=tuple(work.report for work in works),
             dense=dense,
+            dropped=dropped,
             dense_elements=sum(file.catalog.tensors[name].elements for name in dense),
         )
 

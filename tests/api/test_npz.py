@@ -258,7 +258,7 @@ def test_members_that_mean_nothing_elsewhere_are_listed_and_never_carried(tmp_pa
             with pytest.raises(tensorark.Unsupported):
                 file[name].numpy()
     for target in ("m.zt", "m.safetensors", "n.npz"):
-        with pytest.raises(tensorark.Unsupported, match=r"npy\.object"):
+        with pytest.raises(tensorark.Unsupported, match=r"objects \"o\""):
             tensorark.convert(path, tmp_path / target)
         assert not (tmp_path / target).exists()
     with tensorark.Writer(tmp_path / "base.zt"):

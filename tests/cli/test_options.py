@@ -46,6 +46,7 @@ SPELLINGS = {
     "--slice": "a part of a tensor",
     "--part": "a part of an object",
     # what changes in them
+    "--drop": "kinds of what may be left out",
     "--cast": "round to a type",
     "--quantized": "gather or undo quantised layers",
     "--sparse": "gather or undo masks",

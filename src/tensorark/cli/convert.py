@@ -9,12 +9,12 @@ import click
 
 from tensorark import api
 from tensorark.api import File
-from tensorark.cli import lenience, parameters
+from tensorark.cli import dropping, lenience, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.sizes import holes_note, sizes_of, sizes_text
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion import Conversion, Target, convert, prepared, target_of
+from tensorark.conversion import Conversion, Target, convert, target_of
 from tensorark.errors import InvalidInput, escaped, quoted
 from tensorark.hub import hub
 from tensorark.inspect.report import PAGE, totals
@@ -77,6 +77,9 @@ from tensorark.io.inputs import refuse_input
     type=click.Choice(["f64", "f32", "f16", "bf16"]),
     help="Round all float weights to this type, and say what that changed.",
 )
+@click.option("--include", multiple=True, metavar="GLOB", help="Only tensors so named; repeatable.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Not those so named; repeatable.")
+@dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; write nothing.")
 @lenience.lenient
@@ -94,8 +97,8 @@ def command(
     """Convert a model into another format, verbatim.
 
     Nothing is cast, rounded or dropped: what the target cannot hold is refused before the first
-    byte. The target appears when it is complete and has passed the reader's own rules, and not at
-    all after an error or an interrupt. Inputs are never written.
+    byte, unless --drop names its kind. The target appears when it is complete and has passed the
+    reader's own rules, and not at all after an error or an interrupt. Inputs are never written.
     """
     if compact and wanted["align"] is not None:
         raise click.UsageError("--compact is an alignment: --align is another")
@@ -103,8 +106,18 @@ def command(
     out = terminal()
     with lenience.opened(source, out, lenient=lenient, generation=generation) as file:
         plan = _plan(file, target, **wanted)
+    given = {key: wanted[key] for key in _OPTIONS if wanted[key] is not None}
     if dry_run:
-        _show_plan(out, plan)
+        done = convert(
+            source,
+            target,
+            format=wanted["to"],
+            lenient=lenient,
+            length=lenience.length_of(source, generation),
+            dry_run=True,
+            **given,
+        )
+        _show_plan(out, {**plan, "dropped": dropping.losses(done.dropped)})
         return None
     with out.progress(plan["totals"]["nbytes"], "converting") as progress:
         done = convert(
@@ -115,26 +128,24 @@ def command(
             lenient=lenient,
             length=lenience.length_of(source, generation),
             progress=progress,
-            **{key: wanted[key] for key in _OPTIONS if wanted[key] is not None},
+            **given,
         )
     return _show_result(out, plan, done)
 
 
 def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any]:
-    """Return what will be done, having refused what can be refused without reading payload."""
+    """Return what will be done, having refused a target that is there."""
     kind: Target = target_of(goal, wanted["to"])
     refuse_input(Path(goal))
     if Path(goal).exists() and not force:
         hint = "--force replaces it"
         raise InvalidInput("the file exists already", code="exists", path=goal, hint=hint)
-    if wanted["sparse"] is None:  # what a step makes is judged when it is made
-        kind.require(prepared(file, kind, wanted["masking"] or "checked"))
     return {
         "source": file.path,
         "source_format": file.format.name,
         "target": goal,
         "target_format": kind.name,
-        "options": {key: _shown(wanted[key]) for key in _OPTIONS if wanted[key] is not None},
+        "options": {key: _shown(wanted[key]) for key in _OPTIONS if wanted[key]},
         # The resources of an artifact are tensors of a .zt, and count on both sides.
         "totals": totals((hub(file) if kind.name == "zt" else file).catalog.tensors.values()),
     }
@@ -153,18 +164,19 @@ def _show_plan(out: Terminal, plan: dict[str, Any]) -> None:
         ("target", f"{escaped(plan['target'])} ({plan['target_format']})"),
         ("options", ", ".join(f"{k} {v}" for k, v in plan["options"].items()) or "none"),
         ("tensors", totals_text(plan["totals"])),
-        ("lost", _lost(plan["options"])),
+        ("lost", _lost(plan["options"], plan["dropped"])),
     ]
     out.facts(rows)
 
 
-def _lost(options: dict[str, Any]) -> str:
+def _lost(options: dict[str, Any], dropped: dict[str, list[str]]) -> str:
     """Say what a conversion loses that was asked to."""
     asked = {
         "cast": f"what does not fit {options.get('cast')}, which will be counted",
         "masking": "masks, where the target knows none",
     }
     found = [words for key, words in asked.items() if key in options]
+    found += [f"{kind} {', '.join(map(quoted, names))}" for kind, names in dropped.items()]
     return "; ".join(found) or "nothing: a conversion is verbatim or refused"
 
 
@@ -186,6 +198,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
             "in": {key: plan["totals"][key] for key in ("tensors", "nbytes")},
             "out": {key: result[key] for key in ("tensors", "nbytes")},
             **sizes,
+            "dropped": dropping.losses(done.dropped),
             "cast": done.cast
             and {
                 "dtype": done.cast.dtype,
@@ -218,6 +231,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
                 f"cast to {cast.dtype}: {cast.changed:,} of {cast.values:,} values changed, by at "
                 f"most {cast.max_error:.3g}; {cast.overflowed:,} became infinite"
             )
+        dropping.tell(out, done.dropped)
         for name, reason in (recast.left if recast else {}).items():
             out.note(f"left as it is: {quoted(name)}: {reason}")
     if not whole:
@@ -241,5 +255,8 @@ _OPTIONS: Final = (
     "sparse",
     "masking",
     "cast",
+    "include",
+    "exclude",
+    "drop",
 )
 """Options that are handed on to `tensorark.convert` under their own names."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from tensorark.cli import parameters
+from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -47,6 +47,7 @@ from tensorark.mending import Mended, join, mend, part
 @parameters.max_size("Divide: most bytes of a container or a directory.")
 @click.option("--align", type=size, metavar="SIZE", help="Begin blobs at multiples of this.")
 @click.option("--to", metavar="FORMAT", help="tbm, tb or tensorbit-directory.")
+@dropping.drop
 @parameters.force
 def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any) -> None:
     """Write a Tensorbit model anew: its index made right, tensors chosen, renamed.
@@ -68,6 +69,7 @@ def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any)
                     target,
                     format=wanted["to"],
                     align=wanted["align"],
+                    drop=wanted["drop"],
                     overwrite=wanted["force"],
                     progress=progress,
                 )
@@ -79,6 +81,7 @@ def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any)
                 wanted["max_size"],
                 format=wanted["to"],
                 align=wanted["align"],
+                drop=wanted["drop"],
                 overwrite=wanted["force"],
                 progress=progress,
             )
@@ -104,6 +107,7 @@ def _mended(source: str, target: str, progress: Any, **wanted: Any) -> Mended:
         architecture=wanted["architecture"],
         format=wanted["to"],
         align=wanted["align"],
+        drop=wanted["drop"],
         overwrite=wanted["force"],
         progress=progress,
     )

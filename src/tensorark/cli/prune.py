@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 
 from tensorark import api
-from tensorark.cli import parameters
+from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion.pruned import Pruned
@@ -66,6 +66,7 @@ from tensorark.pruning import Pruning, prune
     help="Group weights along this axis (the last); along others only zeros are stored.",
 )
 @click.option("--to", metavar="FORMAT", help="Format of the target, whatever its suffix says.")
+@dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Show what would be pruned; write nothing.")
 def command(
@@ -80,6 +81,7 @@ def command(
     masks: str | None,
     axis: int,
     to: str | None,
+    drop: tuple[str, ...],
     force: bool,
     dry_run: bool,
 ) -> None:
@@ -110,6 +112,7 @@ def command(
             masks=masks,
             axis=axis,
             format=to,
+            drop=drop,
             overwrite=force,
             dry_run=dry_run,
             progress=progress,
@@ -132,6 +135,7 @@ def _show(out: Terminal, done: Pruning) -> None:
         out.table(rows, head=head, right={2, 3, 4})
     for name, reason in done.dense.items() if out.verbose or is_plan else ():
         out.line(f"dense: {escaped(name)}: {escaped(reason)}")
+    dropping.tell(out, done.dropped)
     total = done.total
     if total.elements and not is_plan:
         out.line(
@@ -175,6 +179,7 @@ def _as_json(done: Pruning) -> dict[str, Any]:
             for each in done.pruned
         ],
         "dense": dict(done.dense),
+        "dropped": dropping.losses(done.dropped),
         "totals": {
             "tensors": len(done.pruned),
             "elements": done.total.elements,

@@ -8,7 +8,7 @@ import click
 
 from tensorark import api
 from tensorark.amendment import repack
-from tensorark.cli import parameters
+from tensorark.cli import dropping, parameters
 from tensorark.cli.mend import show
 from tensorark.cli.sizes import sizes_of, sizes_text
 from tensorark.cli.terminal import terminal
@@ -31,8 +31,9 @@ from tensorark.mending import is_tensorbit, mend
 )
 @click.argument("source", type=click.Path())
 @parameters.target()
+@dropping.drop
 @parameters.force
-def command(source: str, target: str, *, force: bool) -> None:
+def command(source: str, target: str, *, drop: tuple[str, ...], force: bool) -> None:
     """Write a .zt anew in canonical form.
 
     One generation, parts stored plainly, equal blobs once: the same tensors give the same file. The
@@ -40,7 +41,7 @@ def command(source: str, target: str, *, force: bool) -> None:
     """
     out = terminal()
     if is_tensorbit(source):
-        show(out, [mend(source, target, overwrite=force)])
+        show(out, [mend(source, target, drop=drop, overwrite=force)])
         return
     with api.open(source) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())

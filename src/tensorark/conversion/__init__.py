@@ -6,8 +6,8 @@ dropped or reinterpreted; what the target cannot hold is refused before the firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,22 +17,24 @@ from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, parse_config
 from tensorark.conversion.dense import Masking, densified
+from tensorark.conversion.ledger import Loss, strange
 from tensorark.conversion.masks import detect_masks, import_masks
 from tensorark.conversion.ninfer import NINFER
-from tensorark.conversion.npz import NPZ, meant
+from tensorark.conversion.npz import NPZ
 from tensorark.conversion.quantized import Direction, Recasting, export_layers, import_layers
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.semistructured import export_packed
 from tensorark.conversion.target import Options, Progress, Target
 from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
 from tensorark.conversion.zt import ZT
-from tensorark.errors import InvalidInput
+from tensorark.errors import InvalidInput, quoted
 from tensorark.folder import require_whole
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
+from tensorark.matching import choose
 from tensorark.writer import compacted
 
-__all__ = ["TARGETS", "Conversion", "Options", "Target", "convert", "target_of"]
+__all__ = ["TARGETS", "Conversion", "Loss", "Options", "Target", "convert", "target_of"]
 
 TARGETS: Final[tuple[Target, ...]] = (
     ZT,
@@ -58,7 +60,8 @@ _SPARSE: Final[Mapping[str, Callable[[File], tuple[File, Recasting]]]] = {
 class Conversion:
     """What a conversion did: formats, files written, tensors and decoded bytes in and out.
 
-    `quantized` says what was imported or exported, None where neither was asked for.
+    `quantized` says what was imported or exported, None where neither was asked for. `dropped` is
+    what the source held and the target does not. `files` is empty after a dry run.
     """
 
     source: str
@@ -70,6 +73,7 @@ class Conversion:
     quantized: Recasting | None = None
     sparse: Recasting | None = None
     cast: Casting | None = None
+    dropped: tuple[Loss, ...] = ()
 
 
 @operation()
@@ -93,7 +97,11 @@ def convert(
     artifact_id: bytes | None = None,
     lenient: bool = False,
     length: int | None = None,
+    drop: Collection[str] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     overwrite: bool = False,
+    dry_run: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Conversion:
     """Convert the model at `source` into the file `target`, tensor by tensor, verbatim.
@@ -124,6 +132,10 @@ def convert(
     type that all float weights are rounded to, the one lossy step, which reports its error.
     `lenient` and `length` open the source as they do in `tensorark.open`.
 
+    `include` and `exclude` are shell patterns that choose tensors by name. What else the target
+    does not keep is refused, unless `drop` names its kind (`conversion.ledger.KINDS`); the report
+    lists it. `dry_run` makes the same report and the same refusals, and writes nothing.
+
     Raises:
         InvalidInput: when source and target are one file, or the options do not fit the format.
         Rejected: when the source breaks a rule, or payload does not match its digest.
@@ -142,26 +154,58 @@ def convert(
         frame_size=frame_size,
         digest=digest,
         artifact_id=artifact_id,
+        drop=frozenset(drop),
         progress=progress,
     )
     _check_options(kind, options)
     with api.open(source, lenient=lenient, length=length) as file:
         model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
+        left_out = _left_out(model, kind, include, exclude)
+        if left_out:
+            model = without(model, left_out)
+        if "objects" in drop:
+            model = without(model, strange(model))
+        dropped = (
+            *(Loss("tensors", name) for name in left_out),
+            *kind.settle(model, Path(target), options.drop),
+        )
         recast, done = _recast(model, quantized, quantized_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
         recast = prepared(recast, kind, masking)
+        if dry_run:
+            kind.require(recast)
         return Conversion(
             source=file.path,
             source_format=file.format.name,
             target_format=kind.name,
-            files=tuple(kind.write(recast, Path(target), options)),
+            files=() if dry_run else tuple(kind.write(recast, Path(target), options)),
             tensors=len(recast),
             nbytes=sum(tensor.nbytes for tensor in recast.catalog.tensors.values()),
             quantized=done,
             sparse=masks,
             cast=casting,
+            dropped=dropped,
         )
+
+
+def _left_out(
+    file: File, kind: Target, include: Sequence[str], exclude: Sequence[str]
+) -> list[str]:
+    """Return the tensors that are not chosen."""
+    chosen = {*choose(file, include, exclude)}
+    found = [name for name in file if name not in chosen]
+    if found and kind is NINFER:
+        detail = "an artifact is written whole: its directory speaks of every tensor"
+        raise InvalidInput(detail, code="option", path=file.path, found=quoted(found[0]))
+    return found
+
+
+def without(file: File, names: Collection[str]) -> File:
+    """Return `file` without some of its tensors."""
+    gone = {*names}
+    tensors = {name: each for name, each in file.catalog.tensors.items() if name not in gone}
+    return file.with_catalog(replace(file.catalog, tensors=tensors))
 
 
 def _recast(
@@ -186,12 +230,10 @@ def prepared(file: File, target: Target, masking: Masking = "checked") -> File:
 
     Raises:
         InvalidInput: when there is no such `masking`.
-        Unsupported: for a quantised tensor, unless `masking` says what becomes of it; for what
-            means nothing outside of numpy.
+        Unsupported: for a quantised tensor, unless `masking` says what becomes of it.
     """
     if file.format.name == "safetensors":
         require_whole(file.path)
-    file = meant(file)
     return file if target.name in _KNOW_MASKS else densified(file, masking)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.conversion.artifact import objects_payload, turn_of, write_set
+from tensorark.conversion.ledger import BY_ARTIFACT, Keeps
 from tensorark.conversion.target import Options, Target
 from tensorark.errors import (
     InvalidInput,
@@ -38,7 +39,7 @@ from tensorark.formats.ninfer.layouts import ALIGNMENT, align_up
 from tensorark.formats.ninfer.read import judge_directory
 from tensorark.formats.ninfer.survey import gaps
 from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
-from tensorark.hub import ATTRIBUTE, description_of, payload_of
+from tensorark.hub import ATTRIBUTE, ROLE, description_of, payload_of
 from tensorark.io.inputs import operation
 from tensorark.model import Part, Raw
 from tensorark.parameters import directory_of, judge_uses
@@ -503,10 +504,20 @@ def require(file: File) -> None:
         _require_objects(file, _carried_directory(file, text))
 
 
+def _keeps(file: File, _path: Path, kind: str, name: str) -> bool:
+    """Tell what an artifact keeps of attributes: its own, and of a `.zt` those that carry it."""
+    if ATTRIBUTE not in (file.catalog.attributes or {}):
+        return True  # an artifact itself, or what is no artifact and refused as such
+    if kind == "attributes":
+        return name == ATTRIBUTE
+    return kind == "tensor-attributes" and name.endswith(f": {ROLE}")
+
+
 NINFER: Final = Target(
     name="ninfer",
     suffixes=(".ninfer",),
     options=frozenset({"max_shard_size", "artifact_id"}),
-    write=write,
+    put=write,
+    keeps=Keeps(BY_ARTIFACT | {"names", "shapes"}, _keeps),
     require=require,
 )

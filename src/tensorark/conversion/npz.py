@@ -14,16 +14,14 @@ from typing import Final
 import xxhash
 
 from tensorark.api import File
+from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.safetensors import metadata_of
 from tensorark.conversion.target import Options, Target, require_none
-from tensorark.errors import Unsupported, quoted
 from tensorark.formats import npz
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.model import Tensor
 from tensorark.writer import check_digest, revalidate
-
-_SHOWN: Final = 8
 
 
 def write(file: File, target: Path, options: Options) -> list[str]:
@@ -59,35 +57,6 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
     require_none(refusals, len(tensors), holder="npz", path=path)
 
 
-def meant(file: File) -> File:
-    """Return `file` when everything in it means something outside of numpy.
-
-    Raises:
-        Unsupported: for an archive with objects, text, records, voids, or members beside arrays.
-    """
-    native = file.catalog.native
-    if not isinstance(native, npz.Archive):
-        return file
-    strange = [
-        f"{quoted(name)} is of {part.type}"
-        for name, tensor in file.catalog.tensors.items()
-        for part in tensor.parts.values()
-        if part.type is not None and part.type.startswith(npz.PREFIX)
-    ]
-    strange += [f"{quoted(label)} is no array" for label in native.others]
-    if strange:
-        more = f"; and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
-        raise Unsupported(
-            "the archive holds what means nothing outside of numpy: "
-            + "; ".join(strange[:_SHOWN])
-            + more,
-            code="refused",
-            path=file.path,
-            hint="save the arrays that are wanted in an archive of their own",
-        )
-    return file
-
-
 def _pieces(file: File, tensor: Tensor, options: Options) -> Iterator[memoryview]:
     """Yield the bytes of a tensor; what does not match its digest is not written."""
     part = tensor.parts["data"]
@@ -116,6 +85,7 @@ NPZ: Final = Target(
     name="npz",
     suffixes=(".npz",),
     options=frozenset(),
-    write=write,
+    put=write,
+    keeps=Keeps(BY_MODEL),
     require=lambda file: hold(list(file.catalog.tensors.values()), file.path),
 )

@@ -11,6 +11,7 @@ import xxhash
 
 from tensorark import carry, documents
 from tensorark.api import File
+from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import Options, Progress, Target, require_none
 from tensorark.errors import Hint
 from tensorark.formats import safetensors
@@ -77,7 +78,8 @@ def _members(index: Path) -> list[str]:
 
 def metadata_of(file: File) -> dict[str, str] | None:
     """Return the attributes of a model and its tensors as metadata that is all text."""
-    if file.catalog.format.startswith(("safetensors", "npz")):
+    is_text = file.catalog.format.startswith(("safetensors", "npz"))
+    if is_text and carry.set_facts(file.catalog) is None:
         return carry.text_of(file.catalog.attributes)
     home = carry.brought_home(file.catalog)
     tensors = file.catalog.tensors.values()
@@ -136,6 +138,7 @@ SAFETENSORS: Final = Target(
     name="safetensors",
     suffixes=(".safetensors",),
     options=frozenset({"max_shard_size"}),
-    write=write,
+    put=write,
+    keeps=Keeps(BY_MODEL),
     require=lambda file: hold(list(file.catalog.tensors.values()), file.path),
 )

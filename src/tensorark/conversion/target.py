@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tensorark.api import File
+from tensorark.conversion.ledger import Keeps, Loss, settle
 from tensorark.errors import Unsupported, quoted
 
 Progress = Callable[[int], None]
@@ -22,8 +23,8 @@ class Options:
     `max_shard_size` the most bytes of one file of a shard set, None for a single file; `encoding`
     how the parts of a `.zt` are stored, with zstd's `level` and decoded bytes for each frame in
     `frame_size`, None for raw parts; `digest` the algorithm of its digests, None to keep those that
-    are there; `artifact_id` the 16 bytes that name a NInfer set, None for a
-    new one.
+    are there; `artifact_id` the 16 bytes that name a NInfer set, None for a new one. `drop` names
+    the kinds of what may be lost (`conversion.ledger`).
     """
 
     overwrite: bool = False
@@ -34,6 +35,7 @@ class Options:
     frame_size: int | None = None
     digest: str | None = None
     artifact_id: bytes | None = None
+    drop: frozenset[str] = frozenset()
     progress: Progress = lambda _done: None
 
 
@@ -45,16 +47,35 @@ def _hold_anything(_file: File) -> None:
 class Target:
     """A format that is written: `options` names the options it takes beside `overwrite`.
 
-    `write` writes an opened model to a path and returns the files it made. It refuses what the
-    format cannot hold before the first byte, and publishes everything or nothing.
+    `put` writes an opened model to a path and returns the files it made. It refuses what the
+    format cannot hold before the first byte, and publishes everything or nothing; `keeps` says what
+    it keeps beside tensors.
     `require` makes the same refusals alone, so that a plan can be judged without writing.
     """
 
     name: str
     suffixes: tuple[str, ...]
     options: frozenset[str]
-    write: Callable[[File, Path, Options], list[str]]
+    put: Callable[[File, Path, Options], list[str]]
+    keeps: Keeps
     require: Callable[[File], None] = _hold_anything
+
+    def settle(self, file: File, path: Path, drop: Collection[str] = ()) -> tuple[Loss, ...]:
+        """Return what is lost when `file` is written to `path`; see `conversion.ledger.settle`.
+
+        Raises:
+            Unsupported: when it is not of the kinds in `drop`.
+        """
+        return settle(file, self.keeps, self.name, path, drop)
+
+    def write(self, file: File, path: Path, options: Options) -> list[str]:
+        """Write `file` to `path` when nothing is lost but what may be; return the files made.
+
+        Raises:
+            Unsupported: when something would be lost, or the format cannot hold a tensor.
+        """
+        self.settle(file, path, options.drop)
+        return self.put(file, path, options)
 
 
 _SHOWN: Final = 8

@@ -15,6 +15,8 @@ import xxhash
 
 from tensorark import api, carry
 from tensorark.api import File
+from tensorark.carry import brought_home
+from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import Options, Progress, Target, require_none
 from tensorark.errors import Error, InvalidInput, Unsupported
 from tensorark.formats.tensorbit import read as reading
@@ -47,6 +49,14 @@ def write_container(file: File, target: Path, options: Options) -> list[str]:
 
 def write_blob(file: File, target: Path, options: Options) -> list[str]:
     """Write the only tensor of `file` as a `.tb`, which keeps neither its shape nor attributes."""
+    planned = _planned_blob(file)
+    with publish(target, overwrite=options.overwrite) as sink:
+        _write_blob(file, planned, sink, options.progress)
+        revalidate(sink, canonical_form=False)
+    return [str(target)]
+
+
+def _planned_blob(file: File) -> Placed:
     tensors, _ = contents(file)
     hold(tensors, file.path)
     if len(tensors) != 1:
@@ -56,10 +66,11 @@ def write_blob(file: File, target: Path, options: Options) -> list[str]:
             path=file.path,
             hint="write a .tbm, or a directory",
         )
-    with publish(target, overwrite=options.overwrite) as sink:
-        _write_blob(file, planning.plan_blob(tensors[0]), sink, options.progress)
-        revalidate(sink, canonical_form=False)
-    return [str(target)]
+    return planning.plan_blob(tensors[0])
+
+
+def _require_blob(file: File) -> None:
+    _planned_blob(file)
 
 
 def write_directory(file: File, target: Path, options: Options) -> list[str]:
@@ -143,6 +154,21 @@ def _rejudge(path: Path) -> None:
         raise InvalidInput(detail, code=error.code, where=error.where) from error
 
 
+def _blob_keeps(file: File, path: Path, kind: str, name: str) -> bool:
+    """Tell what a `.tb` keeps: the name that its file has, one dimension, and a pattern."""
+    if kind == "names":
+        return name == path.stem
+    if kind == "shapes":
+        tensor = file.catalog.tensors[name]
+        return tensor.shape == (tensor.elements,)
+    if kind != "tensor-attributes":
+        return False
+    home = brought_home(file.catalog).tensors
+    tensor_name, _, key = name.rpartition(": ")
+    facts = home.get(tensor_name, {}).get(KEY)
+    return key == KEY and isinstance(facts, Mapping) and facts.keys() <= {"n", "m"}
+
+
 def _require(file: File) -> None:
     hold(contents(file)[0], file.path)
 
@@ -151,16 +177,23 @@ TENSORBIT: Final = Target(
     name="tbm",
     suffixes=(".tbm",),
     options=frozenset({"align"}),
-    write=write_container,
+    put=write_container,
+    keeps=Keeps(BY_MODEL),
     require=_require,
 )
 TENSORBIT_BLOB: Final = Target(
-    name="tb", suffixes=(".tb",), options=frozenset(), write=write_blob, require=_require
+    name="tb",
+    suffixes=(".tb",),
+    options=frozenset(),
+    put=write_blob,
+    keeps=Keeps(frozenset(), _blob_keeps),
+    require=_require_blob,
 )
 TENSORBIT_DIRECTORY: Final = Target(
     name="tensorbit-directory",
     suffixes=(),
     options=frozenset(),
-    write=write_directory,
+    put=write_directory,
+    keeps=Keeps(BY_MODEL),
     require=_require,
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.api import File
+from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import Options, Target, require_none
 from tensorark.formats.zt.rules import MAX_NAME
 from tensorark.hub import hub
@@ -68,6 +69,7 @@ ZT: Final = Target(
     name="zt",
     suffixes=(".zt",),
     options=frozenset({"align", "encoding", "level", "frame_size", "digest"}),
-    write=write,
+    put=write,
+    keeps=Keeps(BY_MODEL),
     require=hold,
 )

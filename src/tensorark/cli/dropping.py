@@ -1,0 +1,39 @@
+"""What a verb may leave out, by kind: the option, and how what was left out is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from tensorark.cli.terminal import Terminal
+from tensorark.conversion.ledger import BY_LENIENCE, KINDS, Loss
+from tensorark.errors import quoted
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def drop(function: F) -> F:
+    """Take the kinds of what may be lost, as `drop`."""
+    return click.option(
+        "--drop",
+        multiple=True,
+        type=click.Choice(sorted(KINDS - BY_LENIENCE)),
+        metavar="KIND",
+        help="Leave out what the target does not keep of this kind, and list it; repeatable.",
+    )(function)
+
+
+def losses(dropped: Iterable[Loss]) -> dict[str, list[str]]:
+    """Return the names of what was left out, by kind."""
+    found: dict[str, list[str]] = {}
+    for each in dropped:
+        found.setdefault(each.kind, []).append(each.name)
+    return found
+
+
+def tell(out: Terminal, dropped: Iterable[Loss]) -> None:
+    """Say what was left out."""
+    for kind, names in losses(dropped).items():
+        out.note(f"left out: {kind} {', '.join(map(quoted, names))}")

@@ -1,0 +1,235 @@
+"""The ledger of a conversion: what a source holds, less what its target keeps, is lost.
+
+Every format states what its files hold, by kind and name, and every target what it keeps; the rest
+is refused, or allowed kind by kind and listed. Nothing is written but through `settle`.
+
+Tensors that a target cannot hold are refused by the target itself. Silent by nature, because every
+file has its own: where bytes lie, in what order and under which encoding, digests, older
+generations and bytes that nothing refers to in a `.zt`, the id of an artifact and its table of
+files, and entries by which we carry attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tensorark.api import File
+from tensorark.carry import brought_home
+from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
+from tensorark.formats import npz
+from tensorark.formats.ninfer.describe import describe, parse_description, statements
+from tensorark.formats.ninfer.directory import Directory
+from tensorark.formats.tensorbit.frame import HEADER_SIZE
+from tensorark.formats.tensorbit.read import Record
+from tensorark.hub import description_of
+from tensorark.model import Part, Raw, Span
+
+_SHOWN: Final = 8
+
+Names = Callable[[], Iterable[str]]
+"""Gives the names of what is held of a kind."""
+
+BY_MODEL: Final = frozenset({"names", "shapes", "attributes", "tensor-attributes"})
+"""Kinds that models of every format hold."""
+
+BY_ARTIFACT: Final = frozenset(
+    {
+        "bindings",
+        "components",
+        "configs",
+        "encodings",
+        "provenance",
+        "resources",
+        "roles",
+        "uses",
+    }
+)
+"""Kinds that artifacts hold beside tensors; their metadata are attributes of the file."""
+
+BY_LENIENCE: Final = frozenset({"unusable"})
+"""Kinds that are left out because the source was opened leniently: listed, and never refused."""
+
+KINDS: Final = BY_MODEL | BY_ARTIFACT | BY_LENIENCE | {"members", "objects", "gaps"}
+"""Every kind: beside those above members of an archive that are no arrays, arrays that mean nothing
+outside of numpy, and bytes of a container that no entry speaks of."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Loss:
+    """One thing that a source holds and its target does not."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keeps:
+    """What a target keeps: `kinds` as a whole; of others what `some` says, by kind and name.
+
+    `some` is asked with the file, the path to be written, the kind and the name.
+    """
+
+    kinds: frozenset[str]
+    some: Callable[[File, Path, str, str], bool] = lambda _file, _path, _kind, _name: False
+
+
+def settle(
+    file: File, keeps: Keeps, holder: str, path: Path, drop: Collection[str] = ()
+) -> tuple[Loss, ...]:
+    """Return what is lost when `file` is written to `path`, all of it of the kinds in `drop`.
+
+    Raises:
+        InvalidInput: when a kind is none.
+        Unsupported: when something of another kind would be lost; it is listed.
+    """
+    odd = sorted({*drop} - KINDS)
+    if odd:
+        expected = " ".join(sorted(KINDS - BY_LENIENCE))
+        raise InvalidInput("no such kind", code="option", expected=expected, found=odd[0])
+    lost = [
+        Loss(kind, name)
+        for kind, names in holdings(file).items()
+        if kind not in keeps.kinds
+        for name in names()
+        if not keeps.some(file, path, kind, name)
+    ]
+    refused = [each for each in lost if each.kind not in BY_LENIENCE and each.kind not in drop]
+    if refused:
+        raise _refusal(refused, holder, file.path)
+    return tuple(lost)
+
+
+def _refusal(refused: list[Loss], holder: str, path: str) -> Unsupported:
+    kinds = list(dict.fromkeys(each.kind for each in refused))
+    shown = [f"{each.kind} {quoted(each.name)}" for each in refused[:_SHOWN]]
+    more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
+    words = ", ".join(map(quoted, kinds))
+    flags = " ".join(f"--drop {kind}" for kind in kinds)
+    return Unsupported(
+        f"{holder} keeps not all of it: " + "; ".join(shown) + more,
+        code="refused",
+        path=path,
+        hint=Hint(
+            f"drop=[{words}] leaves it out and lists it",
+            tark=f"{flags} leaves it out and lists it",
+        ),
+    )
+
+
+# ---------------------------------------------------------------------------------------- holdings
+
+
+def holdings(file: File) -> Mapping[str, Names]:
+    """Return everything that a model holds beside the values of tensors, by kind.
+
+    What a step made of it counts where it has one: names and attributes are those to be written.
+    """
+    return {**_of_any(file), **_OF_FORMAT[file.origin.format](file)}
+
+
+def _of_any(file: File) -> dict[str, Names]:
+    tensors = file.catalog.tensors
+    home = brought_home(file.catalog)
+    return {
+        "names": lambda: tensors,
+        "shapes": lambda: tensors,
+        "attributes": lambda: home.file or (),
+        "tensor-attributes": lambda: [
+            f"{name}: {key}" for name, held in home.tensors.items() for key in held or ()
+        ],
+    }
+
+
+def _nothing_more(_file: File) -> dict[str, Names]:
+    return {}
+
+
+_PLURAL: Final[Mapping[str, str]] = {
+    "binding": "bindings",
+    "component": "components",
+    "config": "configs",
+    "encoding": "encodings",
+    "provenance": "provenance",
+    "role": "roles",
+    "use": "uses",
+}
+
+
+def _of_artifact(file: File) -> dict[str, Names]:
+    directory = file.origin.native
+    if not isinstance(directory, Directory) or description_of(file.catalog) is not None:
+        return {}  # in the terms of a `.zt`, all of it is objects
+    said = statements(parse_description(describe(directory)) or {})
+    found: dict[str, list[str]] = {kind: [] for kind in sorted(BY_ARTIFACT)}
+    for what, name in said:
+        if what in _PLURAL:
+            found[_PLURAL[what]].append(name)
+    found["resources"] = [each for each in directory.ids if each not in directory.elements]
+    return {kind: names.copy for kind, names in found.items()}
+
+
+def _of_archive(file: File) -> dict[str, Names]:
+    native = file.origin.native
+    if not isinstance(native, npz.Archive):
+        return {}
+    folders = [label for label in native.members if label.endswith("/")]
+    return {"members": lambda: [*native.others, *folders], "objects": lambda: strange(file)}
+
+
+def strange(file: File) -> list[str]:
+    """Return the arrays of an archive that mean nothing outside of numpy."""
+    return [
+        name
+        for name, tensor in file.origin.tensors.items()
+        for part in tensor.parts.values()
+        if part.type is not None and part.type.startswith(npz.PREFIX)
+    ]
+
+
+def _of_tensorbit(file: File) -> dict[str, Names]:
+    native = file.origin.native
+    if not isinstance(native, Record):
+        return {}
+    return {"unusable": lambda: native.left_out, "gaps": lambda: _gaps(file, native)}
+
+
+def _gaps(file: File, record: Record) -> Iterator[str]:
+    """Yield the ranges of a container that hold more than zeros, and that no entry speaks of."""
+    if record.kind != "tbm":
+        return
+    used = [(blob.offset, blob.end) for blob in record.blobs]
+    used += [
+        (span.offset - HEADER_SIZE, span.end)
+        for tensor in file.catalog.tensors.values()
+        for part in tensor.parts.values()
+        for span in part.blob.spans
+    ]
+    end = 0
+    for start, stop in [*sorted(used), (record.text.offset, record.size)]:
+        if end < start and _says_something(file, end, start):
+            yield f"bytes {end} to {start}"
+        end = max(end, stop)
+
+
+def _says_something(file: File, start: int, stop: int) -> bool:
+    """Whether a byte of a range is not zero."""
+    return any(
+        bytes(piece).strip(b"\0")
+        for piece in file.chunks(Part(Raw((Span(start, stop - start),)), "u8"))
+    )
+
+
+_OF_FORMAT: Final[Mapping[str, Callable[[File], dict[str, Names]]]] = {
+    "zt": _nothing_more,
+    "safetensors": _nothing_more,
+    "safetensors-index": _nothing_more,  # what shards and index say apart is an attribute by now
+    "ninfer": _of_artifact,
+    "npz": _of_archive,
+    "tbm": _of_tensorbit,
+    "tb": _of_tensorbit,
+    "tensorbit-directory": _of_tensorbit,
+    "tensorbit-folder": _of_tensorbit,
+}

@@ -1,0 +1,250 @@
+"""Every source into every target: what the ledger lists is what the difference shows, or nothing.
+
+Sources and targets are those of the tables, so that a new format has to be entered here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorark
+import tensorark.numpy as ark
+from tensorark.conversion import TARGETS
+from tensorark.conversion.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
+from tensorark.formats import FORMATS
+from tensorark.hub import DESCRIPTION
+
+W = np.arange(32, dtype="f4").reshape(4, 8)
+ARTIFACT = bytes(range(16))
+
+
+def plain(folder: Path) -> Path:
+    path = folder / "in.zt"
+    with tensorark.Writer(path, attributes={"name": "n", "count": 3}) as writer:
+        writer.add("w", W, attributes={"role": "a", "at": [1, 2]})
+    return path
+
+
+def encoded(folder: Path) -> Path:
+    tensorark.convert(plain(folder), folder / "encoded.zt", encoding="zstd")
+    return folder / "encoded.zt"
+
+
+def split(folder: Path) -> Path:
+    path = folder / "whole.zt"
+    ark.save_file({"w": W, "v": W + 1}, path)
+    tensorark.split(path, folder / "root.zt", max_size=70_000)
+    return folder / "root.zt"
+
+
+def carried(folder: Path) -> Path:
+    tensorark.convert(artifact(folder), folder / "carried.zt")
+    return folder / "carried.zt"
+
+
+def single(folder: Path) -> Path:
+    ark.save_file({"w": W}, folder / "in.safetensors", {"format": "pt"})
+    return folder / "in.safetensors"
+
+
+def apart(folder: Path) -> Path:
+    places = {}
+    for at, name in enumerate("wv", 1):
+        file = f"m-{at:05}-of-00002.safetensors"
+        ark.save_file({name: W + at}, folder / file, {"format": "pt", "at": str(at)})
+        places[name] = file
+    index = folder / "m.safetensors.index.json"
+    index.write_text(
+        json.dumps({"metadata": {"total_size": 256, "revision": "abc"}, "weight_map": places})
+    )
+    return index
+
+
+def artifact(folder: Path) -> Path:
+    """Lay out an artifact with everything that one can say beside tensors."""
+    weights, scale = W.tobytes(), struct.pack("<f", 2.5)
+    payload = weights.ljust(256, b"\0") + scale + b"{{ x }}"
+    tensor = {"kind": "tensor", "format": "fp32", "layout": "contiguous_le_v1"}
+    root = {
+        "components": {"text": {"config": {"eps": 1e-6}, "resources": {"template": "r"}}},
+        "objects": [
+            {"id": "w", **tensor, "shape": [4, 8], "offset": 0, "bytes": 128},
+            {"id": "s", **tensor, "shape": [], "offset": 256, "bytes": 4},
+            {
+                "id": "r",
+                "kind": "resource",
+                "encoding": "raw_bytes_v1",
+                "offset": 260,
+                "bytes": 7,
+            },
+        ],
+        "bindings": {"text/a": {"object": "w"}},
+        "uses": [
+            {
+                "parameter": "text/a",
+                "input": "text/in",
+                "activation_policy": "AllowA4",
+                "auxiliaries": {"activation_input_divisor": {"object": "s"}},
+            }
+        ],
+        "metadata": {"name": "n"},
+        "provenance": {"from": "z"},
+        "files": [{"path": None, "payload_bytes": len(payload)}],
+    }
+    text = json.dumps(root).encode()
+    head = b"NINFER\0\x03" + struct.pack("<Q", len(text)) + ARTIFACT + text
+    (folder / "a.ninfer").write_bytes(head.ljust(4096, b"\0") + payload)
+    return folder / "a.ninfer"
+
+
+def container(folder: Path) -> Path:
+    tensorark.convert(plain(folder), folder / "in.tbm")
+    return folder / "in.tbm"
+
+
+def orphaned(folder: Path) -> Path:
+    """Put bytes that no entry speaks of between the blobs and the index."""
+    data = container(folder).read_bytes()
+    (length,) = struct.unpack("<I", data[-4:])
+    at = len(data) - 4 - length
+    (folder / "orphaned.tbm").write_bytes(data[:at] + b"left over" + data[at:])
+    return folder / "orphaned.tbm"
+
+
+def directory(folder: Path) -> Path:
+    tensorark.convert(plain(folder), folder / "d", format="tensorbit-directory")
+    return folder / "d"
+
+
+def blob(folder: Path) -> Path:
+    ark.save_file({"w": W.reshape(-1)}, folder / "flat.zt")
+    tensorark.convert(folder / "flat.zt", folder / "w.tb")
+    return folder / "w.tb"
+
+
+def blobs(folder: Path) -> Path:
+    inside = folder / "blobs"
+    inside.mkdir()
+    data = blob(folder).read_bytes()
+    for name in ("w", "v"):
+        (inside / f"{name}.tb").write_bytes(data)
+    return inside
+
+
+def archive(folder: Path) -> Path:
+    path = folder / "in.npz"
+    np.savez(path, w=W, words=np.array(["text"]))
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("notes.txt", "by hand")
+        file.writestr("folder/", "")
+    return path
+
+
+SOURCES = {
+    "zt": (plain, encoded, split, carried),
+    "safetensors": (single,),
+    "safetensors-index": (apart,),
+    "ninfer": (artifact,),
+    "tbm": (container, orphaned),
+    "tb": (blob,),
+    "tensorbit-directory": (directory,),
+    "tensorbit-folder": (blobs,),
+    "npz": (archive,),
+}
+CASES = list(itertools.product(itertools.chain(*SOURCES.values()), TARGETS))
+
+
+def test_every_format_that_is_read_is_a_source():
+    """When this fails: say in `conversion.ledger` what files of the format hold, and build one."""
+    assert SOURCES.keys() == {each.name for each in FORMATS} | {"tensorbit-folder"}
+
+
+def attempt(source: Path, goal: Path, kind: str, **options: object) -> tuple[object, ...]:
+    """Return what came of a conversion: what was lost, or how it was refused."""
+    try:
+        done = tensorark.convert(source, goal, format=kind, **options)
+    except tensorark.Unsupported as error:
+        assert not goal.exists()
+        return ("refused", error.detail)
+    assert goal.exists() != bool(options.get("dry_run"))
+    return ("done", done.dropped)
+
+
+@pytest.mark.parametrize(
+    ("make", "target"), CASES, ids=[f"{make.__name__}-{kind.name}" for make, kind in CASES]
+)
+def test_what_is_lost_is_listed_and_allowed_or_refused(make, target, tmp_path):
+    source = make(tmp_path)
+    (tmp_path / "out").mkdir()
+    goal = tmp_path / "out" / ("t" + "".join(target.suffixes[:1]))
+    every = KINDS - BY_LENIENCE
+    allowed = attempt(source, goal, target.name, dry_run=True, drop=every)
+    assert attempt(source, goal, target.name, drop=every) == allowed
+    strict = tmp_path / "out" / ("s" + "".join(target.suffixes[:1]))
+    refused = attempt(source, strict, target.name, dry_run=True)
+    assert attempt(source, strict, target.name) == refused
+    if allowed[0] == "refused":  # it cannot hold the tensors, whatever may be left out
+        assert refused[0] == "refused"
+        return
+    lost = allowed[1]
+    assert (refused[0] == "refused") == bool(lost)
+    if lost:
+        assert all(json.dumps(each.name) in refused[1] for each in lost[:8])
+    by_kind = {kind: {each.name for each in lost if each.kind == kind} for kind in KINDS}
+    with tensorark.open(source) as before, tensorark.open(goal) as after:
+        found = tensorark.diff(before, after)
+    described = {DESCRIPTION} if any(by_kind[kind] for kind in BY_ARTIFACT) else set()
+    gone = by_kind["names"] | by_kind["objects"] | by_kind["resources"] | described
+    assert set(found.only_left) == gone
+    assert len(found.only_right) == len(by_kind["names"])
+    # A tensor of another name is compared with nothing.
+    changed = {f"{each.name}: {each.what}" for each in found.changes}
+    shapes = {f"{name}: shape" for name in by_kind["shapes"] - by_kind["names"]}
+    facts = {name.partition(": ")[0] for name in by_kind["tensor-attributes"]} - by_kind["names"]
+    assert changed == shapes | {f"{name}: attributes" for name in facts}
+    # Beside those of the source: where an artifact had its bytes, its metadata, the order of blobs.
+    ours = {"ninfer", "name", "tensorbit"} if source.suffix == ".ninfer" else {"tensorbit"}
+    assert set(found.attributes) - ours == by_kind["attributes"] - ours
+
+
+@pytest.mark.parametrize("drop", [["names"], ["shapes"], ["attributes"]])
+def test_a_kind_that_is_not_named_stays_refused(tmp_path, drop):
+    with pytest.raises(tensorark.Unsupported, match="keeps not all"):
+        tensorark.convert(single(tmp_path), tmp_path / "t.tb", drop=drop)
+
+
+def test_a_kind_that_is_none_is_refused(tmp_path):
+    with pytest.raises(tensorark.InvalidInput, match="no such kind"):
+        tensorark.convert(single(tmp_path), tmp_path / "t.zt", drop=["everything"])
+
+
+def test_what_index_and_shards_say_apart_is_kept(tmp_path):
+    tensorark.convert(apart(tmp_path), tmp_path / "t.zt")
+    with tensorark.open(tmp_path / "t.zt") as file:
+        assert file.attributes["format"] == "pt"
+        assert file.attributes["safetensors.set"] == {
+            "index": {"revision": "abc"},
+            "shards": {
+                "m-00001-of-00002.safetensors": {"at": "1"},
+                "m-00002-of-00002.safetensors": {"at": "2"},
+            },
+        }
+
+
+def test_tensors_are_chosen_by_name_and_listed(tmp_path):
+    ark.save_file({"w": W, "n": np.arange(3)}, tmp_path / "in.safetensors")
+    with pytest.raises(tensorark.Unsupported):
+        tensorark.convert(tmp_path / "in.safetensors", tmp_path / "t.tbm")
+    done = tensorark.convert(tmp_path / "in.safetensors", tmp_path / "t.tbm", exclude=["n"])
+    assert [(each.kind, each.name) for each in done.dropped] == [("tensors", "n")]
+    with tensorark.open(tmp_path / "t.tbm") as file:
+        assert list(file) == ["w"]
+    with pytest.raises(tensorark.NotFound):
+        tensorark.convert(tmp_path / "in.safetensors", tmp_path / "u.tbm", exclude=["nn"])
