@@ -23,7 +23,7 @@ from tensorark.hub import hub
 from tensorark.io.inputs import operation, refuse_input
 from tensorark.splitting import complete
 from tensorark.verbatim import Copy, Progress
-from tensorark.writer import Assembly, Writer
+from tensorark.writer import Assembly, Writer, require_suffix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +127,7 @@ def repack(
         Rejected: when it is broken, or payload does not match its digest.
         ReadFailed: when something cannot be read or written.
     """
+    require_suffix(target)
     with api.open(source) as file:
         if file.format.name != "zt":
             raise InvalidInput(

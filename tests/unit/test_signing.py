@@ -985,7 +985,7 @@ def test_a_folder_of_blobs_is_signed_with_each_of_them_once(tmp_path, keys, over
     folder.mkdir()
     for name in ("a", "b"):
         ark.save_file({name: np.full((4, 4), ord(name), "f4")}, tmp_path / f"{name}.zt")
-        tensorark.convert(tmp_path / f"{name}.zt", folder / f"{name}.tb")
+        tensorark.convert(tmp_path / f"{name}.zt", folder / f"{name}.tb", drop=["shapes"])
     signature = tmp_path / "s.json"
     made = sign(folder, keys[0], signature, over=over).statement
     if over == "file":

@@ -1,0 +1,71 @@
+"""No file gets a suffix that lies about it, and no half of a set passes for a model."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tensorark
+import tensorark.numpy as ark
+from tensorark.conversion import TARGETS
+
+SUFFIXES = [suffix for each in TARGETS for suffix in each.suffixes]
+FOREIGN = [suffix for suffix in SUFFIXES if suffix != ".zt"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_arrays_are_saved_as_the_suffix_says_or_not_at_all(tmp_path, suffix):
+    path = tmp_path / f"m{suffix}"
+    try:
+        ark.save_file({"w": np.ones(3, "f4")}, path)
+    except (tensorark.InvalidInput, tensorark.Unsupported) as error:
+        assert error.code in {"target", "refused"}  # noqa: PT017 - either is right
+        assert not path.exists()
+    else:
+        with tensorark.open(path) as file:
+            assert suffix in file.format.suffixes
+
+
+@pytest.mark.parametrize("suffix", FOREIGN)
+def test_a_zt_gets_no_suffix_of_another_format(tmp_path, suffix):
+    ark.save_file({"w": np.ones(3, "f4")}, tmp_path / "in.zt")
+    with pytest.raises(tensorark.InvalidInput):
+        tensorark.Writer(tmp_path / f"m{suffix}")
+    with pytest.raises(tensorark.InvalidInput):
+        tensorark.repack(tmp_path / "in.zt", tmp_path / f"m{suffix}")
+    assert [each.name for each in tmp_path.iterdir()] == ["in.zt"]
+
+
+def set_of(folder, index, shard):
+    places = {}
+    for at, name in enumerate("ab", 1):
+        file = shard.format(at)
+        ark.save_file({name: np.full(4, at, "f4")}, folder / file)
+        places[name] = file
+    (folder / index).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("index", "shard"),
+    [
+        ("m.safetensors.index.json", "m-{:05}-of-00002.safetensors"),
+        ("m.safetensors.fp16.index.json", "m-{:05}-of-00002.fp16.safetensors"),
+        ("m.safetensors.index.fp16.json", "m.fp16-{:05}-of-00002.safetensors"),
+        ("m.safetensors.index.json", "some-{}.safetensors"),
+    ],
+)
+def test_a_set_is_what_its_index_lists(tmp_path, index, shard):
+    set_of(tmp_path, index, shard)
+    with tensorark.open(tmp_path) as file:
+        assert set(file) == {"a", "b"}
+    (tmp_path / shard.format(2)).unlink()
+    with pytest.raises(tensorark.ReadFailed) as caught:
+        tensorark.open(tmp_path)
+    assert caught.value.code == "missing-shard"
+    (tmp_path / index).unlink()
+    if "-of-" in shard:
+        with pytest.raises(tensorark.ReadFailed, match="one of 2 shards"):
+            tensorark.open(tmp_path)
