@@ -7,62 +7,44 @@ written; bf16, fp8 and fp4 come as `ml_dtypes` arrays.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorark import api
 from tensorark.errors import InvalidInput
-from tensorark.model import Raw, Span
+from tensorark.loading import load_all, named
 from tensorark.safeopen import SafeOpen
 
 if TYPE_CHECKING:
-    from tensorark.api import File, PathLike
+    from tensorark.api import PathLike
     from tensorark.codecs.numbers import Array
 
 __all__ = ["load", "load_file", "safe_open", "save", "save_file"]
 
 
-def load_file(path: PathLike) -> dict[str, Array]:
-    """Load every tensor into arrays that own their memory and can be written to.
+def load_file(
+    path: PathLike,
+    *,
+    keys: Iterable[str] | None = None,
+    prefix: str | None = None,
+    verify: bool = False,
+) -> dict[str, Array]:
+    """Load tensors into arrays that own their memory and can be written to.
 
-    The arrays share a few large buffers, each of which lives as long as one of its arrays.
+    All of them, or those named by `keys`, or those whose names begin with `prefix`. With `verify`
+    the bytes are compared with the digests of the file as they arrive. The arrays share a few large
+    buffers, each of which lives as long as one of its arrays.
 
     Raises:
         Error: as `tensorark.open` and `TensorView.numpy` do.
+        NotFound: when there is no tensor of such a name.
+        Rejected: with `verify`, when bytes do not match their digest; `where` names the tensor.
+        Unsupported: with `verify`, when the file keeps nothing to compare them with, as safetensors
+            and Tensorbit do not (code ``no-digest``).
     """
     with api.open(path) as file:
-        return load_all(file)
-
-
-def load_all(file: File) -> dict[str, Array]:
-    """Load every tensor of an opened file into memory of the process, in large parallel reads."""
-    from tensorark.codecs.numbers import decode
-    from tensorark.io.load import load
-
-    plain: list[tuple[str, Span]] = []
-    arrays: dict[str, Array] = {}
-    tensors = list(file.catalog.tensors.items())  # each is built when it is asked for
-    for name, tensor in tensors:
-        part = tensor.parts.get("data")
-        if (
-            tensor.layout == "dense"
-            and part is not None
-            and isinstance(part.blob, Raw)
-            and len(part.blob.spans) == 1
-        ):
-            plain.append((name, part.blob.spans[0]))
-    buffers = dict(
-        zip([n for n, _ in plain], load(file.source, [s for _, s in plain]), strict=True)
-    )
-    for name, tensor in tensors:
-        if name in buffers:
-            part = tensor.parts["data"]
-            where = ("objects", name, "parts", "data")
-            arrays[name] = decode(buffers[name], (part.dtype, part.type), tensor.shape, where)
-        else:
-            arrays[name] = file[name].numpy(copy=True)
-    return arrays
+        return load_all(file, named(file, keys, prefix), verify=verify)
 
 
 def save_file(

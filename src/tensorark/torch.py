@@ -5,7 +5,7 @@ Tensors of a mapped file share its pages until they are written to; writing neve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from tensorark import api
 from tensorark.codecs.torch import from_array, to_array, torch_dtype
 from tensorark.errors import InvalidInput
-from tensorark.numpy import load_all
+from tensorark.loading import load_all, named
 from tensorark.safeopen import SafeOpen
 
 if TYPE_CHECKING:
@@ -23,15 +23,28 @@ if TYPE_CHECKING:
 __all__ = ["load_file", "load_model", "safe_open", "save_file", "save_model"]
 
 
-def load_file(path: PathLike, device: str | int | torch.device = "cpu") -> dict[str, torch.Tensor]:
-    """Load every tensor into memory of its own, then move it to `device`.
+def load_file(
+    path: PathLike,
+    device: str | int | torch.device = "cpu",
+    *,
+    keys: Iterable[str] | None = None,
+    prefix: str | None = None,
+    verify: bool = False,
+) -> dict[str, torch.Tensor]:
+    """Load tensors into memory of their own, then move them to `device`.
+
+    `keys`, `prefix` and `verify` as for `tensorark.numpy.load_file`.
 
     Raises:
-        Unsupported: when torch has no type for one of them.
+        Unsupported: when torch has no type for one of them; with `verify`, when the file keeps
+            nothing to compare the bytes with.
+        NotFound: when there is no tensor of such a name.
+        Rejected: with `verify`, when bytes do not match their digest; `where` names the tensor.
     """
     with api.open(path) as file:
-        dtypes = {name: torch_dtype(file[name].dtype) for name in file}
-        arrays = load_all(file)
+        names = named(file, keys, prefix)
+        dtypes = {name: torch_dtype(file[name].dtype) for name in names}
+        arrays = load_all(file, names, verify=verify)
     tensors = {name: from_array(values, dtypes[name]) for name, values in arrays.items()}
     if str(device) == "cpu":
         return tensors
