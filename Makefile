@@ -8,7 +8,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit corpus cover bench lock clean
+.PHONY: help demo test check unit fresh corpus cover bench lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
@@ -27,6 +27,9 @@ check: .venv/.ready ## format, lint, types, layers
 
 unit: .venv/.ready ## the unit tests alone, stopping at the first failure
 	.venv/bin/python -m pytest -x tests/unit $(PYTEST_ARGS)
+
+fresh: .venv/.ready ## the property tests with fresh examples, many more of them; prints its seed
+	HYPOTHESIS_PROFILE=fresh .venv/bin/python -m pytest tests/property $(PYTEST_ARGS)
 
 corpus: .venv/.ready ## the committed conformance files are exactly what their builders make
 	.venv/bin/python -m conformance.build --check
