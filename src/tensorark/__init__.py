@@ -1,19 +1,25 @@
 """Reads, explains, validates, verifies and converts the files that carry tensors.
 
 The public names; each is loaded when it is first used, so that importing stays fast and needs no
-numpy.
+numpy. ``load_file``, ``save_file`` and ``safe_open`` are those of `tensorark.numpy`;
+`tensorark.torch` has its own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tensorark.amendment import append, repack
-    from tensorark.api import File, open, validate  # noqa: A004 - the verb users know
-    from tensorark.comparison import diff
-    from tensorark.conversion import convert
-    from tensorark.diagnosis import diagnose
+    from tensorark import numpy as numpy
+    from tensorark import pruning as pruning
+    from tensorark import quant as quant
+    from tensorark import sparse as sparse
+    from tensorark import torch as torch
+    from tensorark.amendment import Amendment, append, repack
+    from tensorark.api import File, PathLike, open, validate  # noqa: A004 - the verb users know
+    from tensorark.comparison import Change, Difference, diff
+    from tensorark.conversion import Conversion, convert
+    from tensorark.diagnosis import Diagnosis, PastGeneration, diagnose
     from tensorark.errors import (
         Error,
         InvalidInput,
@@ -25,26 +31,28 @@ if TYPE_CHECKING:
     )
     from tensorark.keys import make_key
     from tensorark.limits import Limits
-    from tensorark.merging import merge
-    from tensorark.metadata import edit_metadata, metadata_of
+    from tensorark.merging import Merge, merge
+    from tensorark.metadata import Edit, edit_metadata, metadata_of
     from tensorark.model import Catalog, Encoded, Part, Raw, Span, Tensor
-    from tensorark.overlays import delta, overlay
+    from tensorark.numpy import load_file, safe_open, save_file
+    from tensorark.overlays import Overlay, delta, overlay
     from tensorark.rules import Finding
-    from tensorark.sealing import check_seal, seal
-    from tensorark.signing import sign, verify_signature
-    from tensorark.splitting import split
-    from tensorark.verification import content_digest, verify
+    from tensorark.sealing import Seal, SealCheck, check_seal, seal
+    from tensorark.signing import SignatureCheck, sign, verify_signature
+    from tensorark.splitting import PlannedShard, SplitPlan, split
+    from tensorark.statement import SignedStatement, Statement
+    from tensorark.verification import Verification, content_digest, verify
     from tensorark.view import TensorView
     from tensorark.writer import Writer
 
 __version__: Final = "0.1.0"
 
 _HOMES: Final = {
-    "amendment": ("append", "repack"),
-    "api": ("File", "open", "validate"),
-    "comparison": ("diff",),
-    "conversion": ("convert",),
-    "diagnosis": ("diagnose",),
+    "amendment": ("Amendment", "append", "repack"),
+    "api": ("File", "PathLike", "open", "validate"),
+    "comparison": ("Change", "Difference", "diff"),
+    "conversion": ("Conversion", "convert"),
+    "diagnosis": ("Diagnosis", "PastGeneration", "diagnose"),
     "errors": (
         "Error",
         "InvalidInput",
@@ -56,22 +64,31 @@ _HOMES: Final = {
     ),
     "keys": ("make_key",),
     "limits": ("Limits",),
-    "merging": ("merge",),
-    "metadata": ("edit_metadata", "metadata_of"),
+    "merging": ("Merge", "merge"),
+    "metadata": ("Edit", "edit_metadata", "metadata_of"),
     "model": ("Catalog", "Encoded", "Part", "Raw", "Span", "Tensor"),
-    "overlays": ("delta", "overlay"),
+    "numpy": ("load_file", "safe_open", "save_file"),
+    "overlays": ("Overlay", "delta", "overlay"),
     "rules": ("Finding",),
-    "sealing": ("check_seal", "seal"),
-    "signing": ("sign", "verify_signature"),
-    "splitting": ("split",),
-    "verification": ("content_digest", "verify"),
+    "sealing": ("Seal", "SealCheck", "check_seal", "seal"),
+    "signing": ("SignatureCheck", "sign", "verify_signature"),
+    "splitting": ("PlannedShard", "SplitPlan", "split"),
+    "statement": ("SignedStatement", "Statement"),
+    "verification": ("Verification", "content_digest", "verify"),
     "view": ("TensorView",),
     "writer": ("Writer",),
 }
 _HOME: Final = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES: Final = ("numpy", "pruning", "quant", "sparse", "torch")
 
 __all__ = [
+    "Amendment",
     "Catalog",
+    "Change",
+    "Conversion",
+    "Diagnosis",
+    "Difference",
+    "Edit",
     "Encoded",
     "Error",
     "File",
@@ -79,15 +96,27 @@ __all__ = [
     "InvalidInput",
     "LimitExceeded",
     "Limits",
+    "Merge",
     "NotFound",
+    "Overlay",
     "Part",
+    "PastGeneration",
+    "PathLike",
+    "PlannedShard",
     "Raw",
     "ReadFailed",
     "Rejected",
+    "Seal",
+    "SealCheck",
+    "SignatureCheck",
+    "SignedStatement",
     "Span",
+    "SplitPlan",
+    "Statement",
     "Tensor",
     "TensorView",
     "Unsupported",
+    "Verification",
     "Writer",
     "append",
     "check_seal",
@@ -97,12 +126,15 @@ __all__ = [
     "diagnose",
     "diff",
     "edit_metadata",
+    "load_file",
     "make_key",
     "merge",
     "metadata_of",
     "open",
     "overlay",
     "repack",
+    "safe_open",
+    "save_file",
     "seal",
     "sign",
     "split",
@@ -111,17 +143,24 @@ __all__ = [
     "verify_signature",
 ]
 
+if not TYPE_CHECKING:  # who checks types sees the names above, and misses one that is not there
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        home = _HOME.get(name)
+        if home is None:
+            from tensorark.matching import near
+
+            hint = near(name, [*__all__, *_MODULES])
+            text = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(f"{text}: {hint}" if hint else text)
+        value = getattr(import_module(f"{__name__}.{home}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

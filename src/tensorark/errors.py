@@ -16,7 +16,8 @@ mismatch) · 2 usage · 3 malformed or truncated input · 4 understood but unsup
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Self
+from errno import EACCES, ENOENT
+from typing import ClassVar, Final, Self, cast
 
 Where = Sequence[str | int]
 
@@ -147,10 +148,46 @@ class NotFound(Error, KeyError):
 
 
 class ReadFailed(Error, OSError):
-    """Bytes could not be read: missing file or shard, short read, file changed under us."""
+    """Bytes could not be read: missing file or shard, short read, file changed under us.
+
+    It is a `FileNotFoundError` where something is missing and a `PermissionError` where the system
+    forbids it. `filename` is `path`; `errno` is that of the system, None where it did not say any.
+    """
 
     default_code = "read-failed"
     exit_code = 5
+
+    def __new__(cls, detail: str, *, code: str | None = None, **_facts: object) -> Self:
+        """Return what is missing, or forbidden, as what Python calls that."""
+        kind: type[ReadFailed] = cls
+        if cls is ReadFailed and code is not None:
+            kind = FileMissing if code.startswith("missing-") else _KINDS.get(code, cls)
+        return cast("Self", super().__new__(kind, detail))
+
+    @property
+    def filename(self) -> str | None:
+        """The path, as `OSError` has it."""
+        return self.path
+
+    @property
+    def errno(self) -> int | None:  # type: ignore[override]
+        """The number of the system's error."""
+        return getattr(self.__cause__, "errno", None)
+
+
+class FileMissing(ReadFailed, FileNotFoundError):
+    """A file, shard, folder or resource is not there."""
+
+    errno = ENOENT
+
+
+class FileForbidden(ReadFailed, PermissionError):
+    """The system does not let us read, or write."""
+
+    errno = EACCES
+
+
+_KINDS: Final[dict[str, type[ReadFailed]]] = {"forbidden": FileForbidden}
 
 
 _LONGEST_STEP: Final = 120

@@ -418,7 +418,11 @@ def check_seal(
     try:
         file = api.open(name)
     except Error as error:
-        if isinstance(error, ReadFailed) and error.code in {"missing-file", "read-failed"}:
+        if isinstance(error, ReadFailed) and error.code in {
+            "missing-file",
+            "read-failed",
+            "forbidden",
+        }:
             raise
         return SealCheck(findings=(_unopened(name, sealed, error),))
     with file:

@@ -9,7 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError as error:
+    detail = "torch is not installed: pip install 'tensorark[torch]' brings it"
+    raise ModuleNotFoundError(detail, name="torch") from error
 
 from tensorark import api
 from tensorark.codecs.torch import from_array, to_array, torch_dtype

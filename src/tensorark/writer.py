@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tensorark.codecs.encoding import Encoder
     from tensorark.codecs.encodings import Compression
     from tensorark.codecs.layout import Laid
+    from tensorark.codecs.numbers import Array
 
 Ids = tuple[str, str | None]
 """A storage type, and a logical type or None."""
@@ -550,13 +551,15 @@ class Stream:
     assembly: Assembly
     passing: Passing
 
-    def write(self, chunk: Buffer) -> None:
+    def write(self, chunk: Buffer | Array) -> None:
         """Feed the next bytes: anything with a contiguous buffer, an array included.
 
         Raises:
             InvalidInput: when `chunk` is no contiguous buffer, or has a byte that its type forbids.
         """
-        self.assembly.write(judged(self.passing, octets(chunk)))
+        # numpy says that its arrays are buffers from Python 3.12 on only.
+        data = octets(chunk)  # type: ignore[arg-type]
+        self.assembly.write(judged(self.passing, data))
 
 
 def judged(passing: Passing, data: memoryview) -> memoryview:

@@ -28,7 +28,7 @@ def described(error: Error) -> dict[str, Any]:
     from tensorark.inspect.plain import plain
 
     return {
-        "kind": type(error).__name__,
+        "kind": next(kind for kind in type(error).__mro__ if Error in kind.__bases__).__name__,
         "code": error.code,
         "message": error.message,
         "detail": error.detail,

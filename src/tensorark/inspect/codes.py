@@ -215,6 +215,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "key": "The file is no key in PEM.",
         "locked": "Another process is writing this file.",
         "missing-file": "There is no such file.",
+        "forbidden": "The system does not let us read this file.",
         "missing-folder": "There is no such folder.",
         "missing-resource": "A file that goes with the model is not there.",
         "missing-shard": "A file that the model needs is not there.",

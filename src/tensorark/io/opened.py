@@ -248,6 +248,8 @@ def _open_regular(path: str) -> tuple[int, os.stat_result]:
             os.close(descriptor)  # exchanged between the two calls
     except FileNotFoundError as error:
         raise ReadFailed("no such file", code="missing-file", path=path) from error
+    except PermissionError as error:
+        raise ReadFailed("we may not read this file", code="forbidden", path=path) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ReadFailed(f"cannot open: {reason}", path=path) from error
