@@ -14,6 +14,7 @@ from typing import Any, Final
 from tensorark import api
 from tensorark.api import File
 from tensorark.conversion.artifact import objects_payload, write_set
+from tensorark.conversion.ledger import BY_ARTIFACT
 from tensorark.conversion.ninfer import require_packed
 from tensorark.conversion.recast import Recast
 from tensorark.conversion.safetensors import SAFETENSORS
@@ -66,7 +67,8 @@ def export_objects(
             tensors[name] = Tensor(name, (stored.nbytes,), "dense", {"data": part})
         text = json.dumps(dict(carried), ensure_ascii=False)
         catalog = Catalog("safetensors", tensors, {ATTRIBUTE: text}, None, file.catalog.files)
-        options = Options(overwrite=overwrite, progress=progress)
+        # All of it is carried, in one attribute.
+        options = Options(overwrite=overwrite, drop=BY_ARTIFACT, progress=progress)
         return SAFETENSORS.write(Recast(file, catalog, {}), Path(target), options)
 
 

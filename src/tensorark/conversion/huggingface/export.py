@@ -20,6 +20,7 @@ from tensorark import api
 from tensorark.api import File
 from tensorark.conversion.huggingface.artifact import require_sound
 from tensorark.conversion.huggingface.rotation import Restored, RestoredView
+from tensorark.conversion.ledger import BY_ARTIFACT
 from tensorark.conversion.ninfer import read_resource, resources
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.safetensors import SAFETENSORS
@@ -79,8 +80,18 @@ def export_parameters(
             name: _tensor(name, shapes.get(name, view.shape), view, made, rounded=rounded)
             for name, view in views.items()
         }
-        options = Options(overwrite=overwrite, max_shard_size=max_shard_size, progress=progress)
+        options = _options(max_shard_size, overwrite=overwrite, progress=progress)
         return SAFETENSORS.write(_recast(file, tensors, made), Path(target), options)
+
+
+def _options(max_shard_size: int | None, *, overwrite: bool, progress: Progress) -> Options:
+    """Return how weights are written: what an artifact says beside them is not what is asked for.
+
+    A checkpoint has its resources and its config beside them, in files of their own.
+    """
+    return Options(
+        overwrite=overwrite, max_shard_size=max_shard_size, drop=BY_ARTIFACT, progress=progress
+    )
 
 
 def _shapes(directory: Directory) -> dict[str, tuple[int, ...]]:
@@ -178,7 +189,7 @@ def export_checkpoint(
         Unsupported: when the architecture is unknown, or a format is not decoded.
         ReadFailed: when something cannot be read or written.
     """
-    options = Options(overwrite=overwrite, max_shard_size=max_shard_size, progress=progress)
+    options = _options(max_shard_size, overwrite=overwrite, progress=progress)
     with api.open(source) as file:
         directory = directory_of(file.catalog.native, file.path)
         require_sound(directory)
