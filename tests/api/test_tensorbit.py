@@ -593,6 +593,11 @@ def test_the_blob_builder_of_these_tests_is_independent():
         ({"w_orig": np.ones(4), "w_mask": np.ones(5)}, "different shapes"),
         ({"w_orig": np.arange(4), "w_mask": np.ones(4)}, "not floats"),
         ({"w_orig": np.ones(4), "w_mask": np.ones(4), "w": np.ones(4)}, "there is a tensor"),
+        ({"w_orig": np.ones(4, np.complex64), "w_mask": np.ones(4)}, "not floats"),
+        (
+            {"m.__weight_mma_mask": np.ones(4, bool), "m.weight": np.ones(4, np.complex64)},
+            "not floats",
+        ),
         ({"m.__weight_mma_mask": np.ones(4, bool)}, "no tensor"),
         ({"m.__weight_mma_mask": np.ones(4, bool), "m.weight": np.ones(5)}, "different shapes"),
         ({"x.compressed": np.ones(4), "x.bitmask": np.ones((1, 1), np.uint8)}, "x.shape"),

@@ -193,19 +193,19 @@ def _import_bitmask(work: _Work, stem: str) -> None:
     if offsets in work.tensors:
         names.append(offsets)
     values, bits, shape = (_plain(work, name) for name in names[:3])
-    if shape.parts["data"].dtype != "i64" or shape.elements != 2:
+    if _type(shape) != "i64" or shape.elements != 2:
         raise _Left("its shape is not two integers")
     stored = values.parts["data"]
-    if (stored.type or stored.dtype) not in {*_FLOATS, "i8", *_QUARTERS}:
+    if _type(values) not in {*_FLOATS, "i8", *_QUARTERS}:
         raise _Left(f"its values are {stored.type or stored.dtype}")
     rows, columns = (int(each) for each in _integers(work, shape))
     if rows < 0 or columns < 0 or bits.shape != (rows, -(-columns // 8)):
         raise _Left("the bitmask does not fit the shape")
-    if bits.parts["data"].dtype != "u8" or bits.parts["data"].type is not None:
+    if _type(bits) != "u8":
         raise _Left("the bitmask is not made of bytes")
     if offsets in work.tensors:
         found = _plain(work, offsets)
-        if found.parts["data"].dtype != "i64" or found.shape != (rows,):
+        if _type(found) != "i64" or found.shape != (rows,):
             raise _Left("the row offsets are not one integer for each row")
         starts = tuple(int(each) for each in _integers(work, found))
     elif columns % 4 or values.shape != (rows, columns // 2):
@@ -244,7 +244,7 @@ def _import_pruned(work: _Work, name: str) -> None:
     original, mask = _plain(work, f"{name}_orig"), _plain(work, f"{name}_mask")
     if original.shape != mask.shape:
         raise _Left("weights and mask have different shapes")
-    dtype = original.parts["data"].dtype
+    dtype = _type(original)
     if dtype not in _FLOATS:
         raise _Left("the weights are not floats")
     flags = partial(_flags, work.file, mask)
@@ -278,7 +278,7 @@ def _import_asp(work: _Work, name: str, mask_name: str) -> None:
     if weight.shape != mask.shape:
         raise _Left("weights and mask have different shapes")
     part = weight.parts["data"]
-    if part.dtype not in _FLOATS or part.type is not None:
+    if _type(weight) not in _FLOATS:
         raise _Left("the weights are not floats")
     matrix = weight.shape
     while matrix and matrix[-1] == 1:
@@ -416,6 +416,12 @@ def _plain(work: _Work, name: str) -> Tensor:
     if tensor.layout != "dense" or tensor.parts.keys() != {"data"}:
         raise _Left(f"{name!r} is not dense")
     return tensor
+
+
+def _type(tensor: Tensor) -> str:
+    """Return the type of the elements of a dense tensor; never that of its storage instead."""
+    part = tensor.parts["data"]
+    return f"logical {part.type}" if part.type in DTYPES else part.type or part.dtype
 
 
 def _step(shape: tuple[int, ...]) -> int:

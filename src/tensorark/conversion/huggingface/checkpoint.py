@@ -211,7 +211,8 @@ class Rows:
         is_packed = self.checkpoint.has(f"{self.prefix}.weight_packed")
         name = f"{self.prefix}.{divisor if is_packed else multiplier}"
         tensor = self.checkpoint.tensor(name)
-        if tensor.elements != 1 or tensor.parts["data"].dtype != "f32":
+        part = tensor.parts["data"]
+        if tensor.elements != 1 or part.dtype != "f32" or part.type is not None:
             raise InvalidInput(
                 "the scale of a whole matrix is one f32",
                 code="import-scales",
@@ -362,7 +363,8 @@ def _check_scales(
         fits = part.type == "f8_e4m3fn" and scales.shape == (*shape[:-1], shape[-1] // 16)
         fits = fits and shape[-1] % 16 == 0
     else:
-        fits = part.dtype in {"bf16", "f32"} and scales.elements in {1, prod(shape[:-1])}
+        fits = part.type is None and part.dtype in {"bf16", "f32"}
+        fits = fits and scales.elements in {1, prod(shape[:-1])}
     if not fits:
         raise InvalidInput(
             "the scales do not fit the codes",
