@@ -19,6 +19,17 @@ from collections.abc import Sequence
 from errno import EACCES, ENOENT
 from typing import ClassVar, Final, Self, cast
 
+__all__ = [
+    "Error",
+    "Hint",
+    "InvalidInput",
+    "LimitExceeded",
+    "NotFound",
+    "ReadFailed",
+    "Rejected",
+    "Unsupported",
+]
+
 Where = Sequence[str | int]
 
 _FIELDS: Final = ("code", "path", "where", "offset", "expected", "found", "hint", "section")

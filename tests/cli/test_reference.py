@@ -36,6 +36,12 @@ def test_the_reference_is_current(generator, path, make):
     assert (ROOT / path).read_text("utf-8") == generator[make]()
 
 
+def test_the_reference_of_the_python_interface_is_current():
+    generator = runpy.run_path(str(ROOT / "tools" / "api_reference.py"))
+    if generator["PAGE"].read_text("utf-8") != generator["page"]():
+        pytest.fail("out of date: python tools/api_reference.py")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_verb_has_help_two_examples_and_exit_codes(tark, name):
     command = TARK.get_command(click.Context(TARK), name)
