@@ -55,23 +55,19 @@ def main(words: list[str]) -> int:
 # ----------------------------------------------------------------------------------------- examples
 
 
-_PREFIXES = {"tensorbit": "tb"}
-"""What the ids of rules begin with, where that is not the name of the folder."""
-
-
 def examples() -> str:
-    """Return, for each rule that a file of the corpus breaks, the message that this gives."""
+    """Return, for each rule that a file of a corpus breaks, the message that this gives."""
     found: dict[str, str] = {}
-    for path in sorted((ROOT / "conformance").glob("*/reject/*")):
-        slug = path.name.split(".")[0].split("--")[0]
-        folder = path.parent.parent.name
-        rule = f"{_PREFIXES.get(folder, folder)}.{slug}"
-        if rule in found or path.name.endswith(".json"):
-            continue
-        for each in _findings(path):
-            if each.rule == rule:
-                found[rule] = finding_text(finding(each))
-                break
+    for index in sorted((ROOT / "conformance").rglob("index.json")):
+        lines = json.loads(index.read_bytes())["files"]
+        for line in sorted(lines, key=lambda line: line["path"]):
+            rule, path = line["rule"], index.parent / line["path"]
+            if line["class"] != "reject" or rule in found or path.name.endswith(".sparse.json"):
+                continue
+            for each in _findings(path):
+                if each.rule == rule:
+                    found[rule] = finding_text(finding(each))
+                    break
     return json.dumps(dict(sorted(found.items())), indent=1, ensure_ascii=True) + "\n"
 
 

@@ -285,6 +285,8 @@ def test_limits_hold_for_index_and_shards():
         (json.dumps({"weight_map": {"a": "model-00001-of-00002.bin"}}).encode(), False),
         (b'{"metadata": {"total_size": 1}, "other": 1}', False),
         (b'["weight_map"]', False),
+        (b"[" + index_of({"a": ONE}) + b"]", True),
+        (b"\xef\xbb\xbf" + index_of({"a": ONE}), True),
         (b"", False),
         (shard_of({"a": 1}), False),
     ],

@@ -273,12 +273,18 @@ def _sizes(files: list[str], names: Mapping[str, str], size_of: SizeOf) -> dict[
     return sizes
 
 
+_LISTED: Final = re.compile(rb'"weight_map"\s*:')
+
+
 def sniff(head: bytes, tail: bytes, _size: int) -> bool:
     """Whether the text is a JSON object that maps weights to safetensors files.
 
-    Where the metadata comes first and is long, only the end of the file shows what it is.
+    Where the metadata comes first and is long, only the end of the file shows what it is. With a
+    byte order mark, or in a list, it is still one, so that it can be said what is wrong with it.
     """
-    begin = head.lstrip(b" \t\r\n")
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    if begin[:1] == b"[":
+        return _LISTED.search(begin) is not None
     if begin[:1] != b"{" or b'.bin"' in head + tail:
         return False
     return b'"weight_map"' in begin or (b'"metadata"' in begin and b'.safetensors"' in tail)
