@@ -479,10 +479,11 @@ class File(Mapping[str, TensorView]):
             self._source.evict(part.blob.spans)
             return
         for span in part.blob.spans:
-            for start in range(0, span.length, CHUNK):
-                piece = Span(span.offset + start, min(CHUNK, span.length - start), span.file)
-                yield from self._read([piece], where)
-                self._source.evict([piece])  # what was passed on need not stay in our memory
+            try:
+                yield from self._source.passing(span)
+            except ReadFailed as error:
+                _place(error, where)
+                raise
 
     def batches(self) -> list[list[str]]:
         """Return the names in groups worth a thread's while: of about `CHUNK` bytes, in order."""
@@ -557,14 +558,18 @@ class File(Mapping[str, TensorView]):
         try:
             return self._source.read(spans)
         except ReadFailed as error:
-            if where and error.code in _SHARD_CODES:  # the message names the shard
-                error.where = where
+            _place(error, where)
             raise
 
     def private(self, part: Part) -> memoryview | None:
         """Return the bytes of a raw part for writing, changes staying in this process; or None."""
         spans = part.blob.spans
         return self._source.copy_on_write(spans[0]) if len(spans) == 1 else None
+
+
+def _place(error: ReadFailed, where: tuple[str | int, ...]) -> None:
+    if where and error.code in _SHARD_CODES:  # the message names the shard
+        error.where = where
 
 
 def open(  # noqa: A001 - the verb users know

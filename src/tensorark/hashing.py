@@ -16,7 +16,7 @@ from typing import Final
 
 import xxhash
 
-from tensorark.api import CHUNK, File
+from tensorark.api import File
 from tensorark.formats.zt.digest import Algorithm
 from tensorark.io.shards import HASHES
 from tensorark.model import Encoded, Part, Raw, Span, cut
@@ -109,11 +109,8 @@ def span_digest(
     """
     state = HASHES[algorithm]()
     for span in spans:
-        for start in range(0, span.length, CHUNK):
-            piece = Span(span.offset + start, min(CHUNK, span.length - start), span.file)
-            (data,) = file.source.read([piece])
+        for data in file.source.passing(span):
             state.update(data)
-            file.source.evict([piece])
             if progress:
                 progress(len(data))
     return state.hexdigest()

@@ -26,7 +26,7 @@ from tensorark.io.sink import Sink
 from tensorark.model import Span
 from tensorark.verbatim import Progress
 from tensorark.wire.cbor import Unencodable, encode
-from tensorark.writer import CHUNK, revalidate, rewrite
+from tensorark.writer import revalidate, rewrite
 
 Attributes = Mapping[str, object]
 
@@ -164,9 +164,8 @@ def _rehead(file: File, header: Header, carried: Carried, sink: Sink, progress: 
     if header.set_id is not None:  # it stays a shard of its set: no tensor changes
         metadata = safetensors.stamped(metadata, header.set_id)
     sink.write(safetensors.reheaded(tensors, header.data_start, metadata))
-    size = file.source.size()
-    for start in range(header.data_start, size, CHUNK):
-        (data,) = file.source.read([Span(start, min(CHUNK, size - start))])
+    start = header.data_start
+    for data in file.source.passing(Span(start, file.source.size() - start)):
         sink.write(data)
         progress(len(data))
     revalidate(sink, canonical_form=False)

@@ -21,7 +21,6 @@ from tensorark.rules import Finding
 Progress = Callable[[int], None]
 
 WRONG: Final = "wrong-shard"
-_BLOCK: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +78,7 @@ def _check(file: File, label: str, wanted: Shard, progress: Progress) -> ShardCh
         return ShardCheck(refused=(_unknown(file, label, algorithm),))
     state = HASHES[algorithm]()
     try:
-        for start in range(0, wanted.size, _BLOCK):
-            piece = Span(start, min(_BLOCK, wanted.size - start), label)
-            (data,) = file.source.read([piece])
+        for data in file.source.passing(Span(0, wanted.size, label)):
             state.update(data)
             progress(len(data))
     except ReadFailed as error:

@@ -505,13 +505,8 @@ def file_digest(file: File, algorithm: Algorithm, progress: Progress | None = No
     from tensorark.model import Span
 
     state = xxhash.xxh3_64() if check_algorithm(algorithm) == "xxh3" else hashlib.sha256()
-    size = file.source.size()
-    for start in range(0, size, _BLOCK):
-        (data,) = file.source.read([Span(start, min(_BLOCK, size - start))])
+    for data in file.source.passing(Span(0, file.source.size())):
         state.update(data)
         if progress:
             progress(len(data))
     return f"{algorithm}:{state.hexdigest()}"
-
-
-_BLOCK: Final = 8 << 20

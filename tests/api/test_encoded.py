@@ -22,7 +22,7 @@ from conformance.build.image import FLOOR, image
 from conformance.build.manifest import root
 from tensorark import Limits, Writer
 from tensorark.codecs.seekable import ID
-from tensorark.io.local import LocalSource
+from tensorark.io.opened import Opened
 from tensorark.model import Encoded, Raw, Span
 from tensorark.verification import verify
 from tests.conformance.corpus_files import CORPUS, index, published, vectors
@@ -181,20 +181,22 @@ def test_verifying_climbs_the_transport_rung(path, io):
 
 def test_frames_that_were_passed_on_do_not_stay_in_memory(path, io, tmp_path, monkeypatch):
     """The mapped pages of a compressed part are let go of, as those of a raw one are."""
-    evicted, real = set(), LocalSource.evict
+    evicted, real = set(), Opened.evict
 
-    def evict(self, spans):
-        evicted.update(span for span in spans if span.length)
-        real(self, spans)
+    def evict(self, span):
+        evicted.add(span)
+        real(self, span)
 
-    monkeypatch.setattr(LocalSource, "evict", evict)
-    stored = {span for blob in blobs(path).values() for span in blob.spans if span.length}
+    monkeypatch.setattr(Opened, "evict", evict)
+    held = blobs(path).values()
+    stored = {span for blob in held for span in blob.spans if span.length}
+    encoded = {span for blob in held if isinstance(blob, Encoded) for span in blob.spans}
     with tensorark.open(path, io=io) as file:
         assert verify(file).complete
-    assert evicted == stored
+    assert evicted >= (stored if io == "mmap" else encoded)
     evicted.clear()
-    tensorark.convert(path, tmp_path / "raw.zt")
-    assert evicted == stored
+    tensorark.convert(path, tmp_path / "raw.zt")  # its reads are calls
+    assert evicted >= encoded
 
 
 def test_verifying_names_every_damaged_frame(path, io, tmp_path):

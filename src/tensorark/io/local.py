@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
@@ -160,6 +160,16 @@ class LocalSource:
             if not opened.is_mapped:
                 opened.recheck()
         return views
+
+    def passing(self, span: Span) -> Iterator[memoryview]:
+        """Yield the bytes of `span` in pieces, read-only, for who is done with each of them soon.
+
+        They stay valid, but whoever keeps them keeps more memory than their bytes take.
+
+        Raises:
+            ReadFailed: as `read` does.
+        """
+        return self._file(span.file).passing(span)
 
     @property
     def is_mapped(self) -> bool:

@@ -9,12 +9,18 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from collections import deque
 from contextlib import suppress
 from typing import Final
 
 from tensorark.errors import LimitExceeded
 
 _HUGE_PAGE: Final = 2 << 20
+
+LENT: Final = 512 << 10
+"""Most bytes that are lent at once: few enough to stay in the caches of a processor."""
+
+_spare: Final[deque[bytearray]] = deque(maxlen=4)  # as many as are kept; others go with their views
 
 
 def allocate(nbytes: int) -> memoryview:
@@ -37,6 +43,34 @@ def allocate(nbytes: int) -> memoryview:
         with suppress(OSError):  # a kernel built without large pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(memory)
+
+
+def lend(nbytes: int) -> memoryview:
+    """Return `nbytes` of writable memory, at most `LENT`, for bytes that are soon done with.
+
+    It is used again when the last view of it is gone, which saves the first touch of new memory.
+    Safe to use from threads: what is looked at is out of the queue, and looked at by one thread.
+    """
+    memory = _unused() or bytearray(LENT + 1)
+    view = memoryview(memory)[:nbytes]
+    _spare.append(memory)
+    return view
+
+
+def _unused() -> bytearray | None:
+    """Take memory that nobody looks at out of the queue."""
+    for _ in range(len(_spare)):
+        try:
+            memory = _spare.popleft()
+        except IndexError:  # another thread was faster
+            return None
+        try:
+            memory.append(memory.pop())  # refused as long as there are views
+        except BufferError:
+            _spare.append(memory)
+        else:
+            return memory
+    return None
 
 
 def mapped(descriptor: int, nbytes: int, **how: int) -> mmap.mmap:

@@ -11,7 +11,7 @@ import logging
 import mmap
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,11 +19,14 @@ from typing import Final
 from tensorark.errors import InvalidInput, ReadFailed, quoted
 from tensorark.io.inputs import note
 from tensorark.io.lending import Lending
-from tensorark.io.memory import allocate, mapped
+from tensorark.io.memory import LENT, allocate, lend, mapped
 from tensorark.io.source import octets, short_read, within
 from tensorark.model import Span
 
 _LARGE: Final = 1 << 20  # a read of this size is worth large pages of its own
+_MAPPED: Final = 8 << 20  # bytes of a mapping that are passed on, and let go of, at once
+_SMALL: Final = 64 << 10  # a read of this size is worth no memory that is used again
+_NEAR: Final = 4 << 10  # bytes between two reads that are worth one call
 _PAGE: Final = mmap.ALLOCATIONGRANULARITY
 _BUFFERS_PER_CALL: Final = 1024  # IOV_MAX of Linux and macOS
 
@@ -37,7 +40,17 @@ class Opened:
     So a thread that still reads keeps the descriptor, and no other file can take its number.
     """
 
-    __slots__ = ("_closing", "_descriptor", "_lending", "_stamp", "_view", "path", "size")
+    __slots__ = (
+        "_ahead",
+        "_closing",
+        "_descriptor",
+        "_lending",
+        "_passed",
+        "_stamp",
+        "_view",
+        "path",
+        "size",
+    )
 
     def __init__(self, path: str | os.PathLike[str], *, mapped: bool) -> None:
         """Open `path`.
@@ -55,6 +68,7 @@ class Opened:
         self._stamp = (status.st_size, status.st_mtime_ns)
         self._view = self._map() if mapped and self.size else None
         self._lending = Lending(self._descriptor, self.size)
+        self._ahead, self._passed = (0, memoryview(b"")), 0
 
     def __del__(self) -> None:
         if self._descriptor >= 0:
@@ -95,6 +109,7 @@ class Opened:
         again._descriptor = os.dup(self._descriptor)
         again.path, again.size, again._stamp = self.path, self.size, self._stamp
         again._view, again._lending = None, Lending(again._descriptor, self.size)
+        again._ahead, again._passed = (0, memoryview(b"")), 0
         return again
 
     def standing(self) -> None:
@@ -154,6 +169,42 @@ class Opened:
         if len(data) != span.length:
             raise self._cut(span.offset, span.length, len(data))
         return memoryview(data)
+
+    def passing(self, span: Span) -> Iterator[memoryview]:
+        """Yield the bytes of `span` in pieces, for who is done with them soon; see `recheck`.
+
+        What is mapped does not stay in our memory. What is read goes into memory that is used again
+        when its views are gone, or, where small spans follow each other, is read ahead.
+        """
+        within(span, self.size, self.path)
+        if self._view is None and span.length < _SMALL:
+            if span.length:
+                yield self._passing_small(span)
+            return
+        step = LENT if self._view is None else _MAPPED
+        for start in range(span.offset, span.end, step):
+            piece = Span(start, min(step, span.end - start))
+            self.recheck()
+            if self._view is not None:
+                yield self._view[piece.offset : piece.end]
+                self.evict(piece)
+                continue
+            target = lend(piece.length)
+            self.scatter(start, [target])
+            self.recheck()
+            yield target.toreadonly()
+
+    def _passing_small(self, span: Span) -> memoryview:
+        begin, ahead = self._ahead
+        if not begin <= span.offset <= span.offset + span.length <= begin + len(ahead):
+            begin = span.offset
+            is_next = 0 <= begin - self._passed <= _NEAR
+            length = min(_SMALL, self.size - begin) if is_next else span.length
+            ahead = self.view(Span(begin, length))
+            self.recheck()  # so these are the bytes of what was opened, whatever happens later
+            self._ahead = begin, ahead
+        self._passed = span.offset + span.length
+        return ahead[span.offset - begin : self._passed - begin]
 
     def scatter(self, offset: int, buffers: Sequence[memoryview]) -> None:
         """Fill `buffers`, one after the other, with the bytes from `offset` on."""

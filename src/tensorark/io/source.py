@@ -5,7 +5,7 @@ Must never allocate or read before the range has been checked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tensorark.errors import InvalidInput, ReadFailed
@@ -64,6 +64,11 @@ class Held:
         """Return the bytes of `span`."""
         within(span, self.size)
         return self._view[span.offset : span.end]
+
+    def passing(self, span: Span) -> Iterator[memoryview]:
+        """Yield the bytes of `span`, if there are any."""
+        if span.length:
+            yield self.view(span)
 
     def scatter(self, offset: int, buffers: Sequence[memoryview]) -> None:
         """Fill `buffers`, one after the other, with the bytes from `offset` on."""
