@@ -93,6 +93,9 @@ def tensors(entry: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize(("name", "entry"), index(MADE).items())
 def test_files_of_the_public_writer_hold_what_its_reader_gives(name, entry):
     with tensorark.open(MADE / name) as file:
+        if not file.describes_tensors:  # a data shard: its root does
+            assert tensors(entry) == []
+            return
         assert set(file) == {tensor for tensor, _ in tensors(entry)}
         for tensor, expected in tensors(entry):
             view = file[tensor]

@@ -132,7 +132,7 @@ def of_ours(rng: random.Random, path: Path) -> bytes:
                 given = {role: ((id_, None), [data]) for role, (id_, data) in parts.items()}
                 writer.add_parts(name, shape, CSR, given, attributes=own)
             elif rng.random() < 0.1:
-                given = {"p": (("u8", rng.choice([None, "x/1"])), [rng.randbytes(5)])}
+                given = {"p": (("u8", rng.choice([None, "x.y"])), [rng.randbytes(5)])}
                 writer.add_parts(name, (3,), "x.unknown/1", given, attributes=own)
             else:
                 encoding = "zstd" if options and rng.random() < 0.2 else None

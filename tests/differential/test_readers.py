@@ -18,9 +18,11 @@ import pytest
 
 import tensorark
 from conformance.build import cbor
+from tensorark.codecs.layout import Laid
 from tests.differential import mutants, readers
 from tests.differential.mutants import Image
 from tests.differential.readers import Answer
+from tests.property.images import image as stored
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "formats" / "zt.md"
 SECONDS = int(os.environ.get("TENSORARK_CAMPAIGN", "180"))
@@ -235,17 +237,13 @@ def test_each_difference_in_opening_is_there(difference, tmp_path):
 
 def test_the_odd_nibble_of_sparse_values_is_judged_by_us_alone(tmp_path):
     path = tmp_path / "m.zt"
-    with tensorark.Writer(path) as writer:
-        words = {
-            role: (("u32", None), [np.array(held, "<u4").tobytes()])
-            for role, held in {"indptr": [0, 1], "indices": [0]}.items()
-        }
-        writer.add_parts(
-            "t",
-            (1, 1),
-            "zt.sparse_csr/1",
-            {**words, "values": (("u8", "f4_e2m1"), [b"\x22"])},
-        )
+    parts = {
+        role: (("u32", None), [np.array(held, "<u4").tobytes()])
+        for role, held in {"indptr": [0, 1], "indices": [0]}.items()
+    }
+    parts["values"] = (("u8", "f4_e2m1"), [b"\x22"])
+    laid = Laid(shape=(1, 1), layout="zt.sparse_csr/1", parts=parts)
+    path.write_bytes(stored({"t": laid}))
     case = Case(b"", Answer(readers.our_verdict(path)), Answer(crash=readers.their_verdict(path)))
     assert [each.row for each in VERIFYING if each.applies(case)] == [
         "odd nibble of f4 in sparse values"

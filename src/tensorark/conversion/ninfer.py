@@ -510,7 +510,7 @@ def _keeps(file: File, _path: Path, kind: str, name: str) -> bool:
         return True  # an artifact itself, or what is no artifact and refused as such
     if kind == "attributes":
         return name == ATTRIBUTE
-    return kind == "tensor-attributes" and name.endswith(f": {ROLE}")
+    return kind == "tensor-attributes" and name.endswith((f": {ROLE}", ": divisors"))
 
 
 NINFER: Final = Target(
