@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tensorark import sparse as sparse
     from tensorark import torch as torch
     from tensorark.amendment import Amendment, append, repack
-    from tensorark.api import File, PathLike, open, validate  # noqa: A004 - the verb users know
+    from tensorark.api import File, open, validate  # noqa: A004 - the verb users know
     from tensorark.comparison import Change, Difference, diff
     from tensorark.conversion import Conversion, convert
     from tensorark.diagnosis import Diagnosis, PastGeneration, diagnose
@@ -49,7 +49,7 @@ __version__: Final = "0.1.0"
 
 _HOMES: Final = {
     "amendment": ("Amendment", "append", "repack"),
-    "api": ("File", "PathLike", "open", "validate"),
+    "api": ("File", "open", "validate"),
     "comparison": ("Change", "Difference", "diff"),
     "conversion": ("Conversion", "convert"),
     "diagnosis": ("Diagnosis", "PastGeneration", "diagnose"),
@@ -101,7 +101,6 @@ __all__ = [
     "Overlay",
     "Part",
     "PastGeneration",
-    "PathLike",
     "PlannedShard",
     "Raw",
     "ReadFailed",

@@ -158,7 +158,6 @@ def test_the_public_names_are_these():
         "Overlay",
         "Part",
         "PastGeneration",
-        "PathLike",
         "PlannedShard",
         "Raw",
         "ReadFailed",
