@@ -232,10 +232,15 @@ def test_where_no_file_can_be_is_our_error(tmp_path, path, code):
     assert names(tmp_path) == []
 
 
-def test_the_longest_names_have_room_for_a_temporary_one(tmp_path):
-    for name in ("n" * 255, "ж" * 127):
-        write(tmp_path / name, b"1")
-        assert (tmp_path / name).read_bytes() == b"1"
+@pytest.mark.parametrize("named", [False, True], ids=["unnamed", "named"])
+@pytest.mark.parametrize("name", ["n" * 255, "ж" * 127], ids=["ascii", "two bytes a letter"])
+def test_the_longest_names_have_room_for_a_temporary_one(tmp_path, monkeypatch, named, name):
+    if named:
+        monkeypatch.setattr(module, "_HAS_FD_LINKS", False)
+    for data in (b"1", b"22"):  # made, then replaced
+        write(tmp_path / name, data)
+        assert (tmp_path / name).read_bytes() == data
+    assert names(tmp_path) == [name]
 
 
 def test_a_relative_target_stays_where_it_was(tmp_path, monkeypatch):
@@ -406,6 +411,10 @@ def test_only_abandoned_files_of_the_pattern_are_leftovers(tmp_path):
     innocent = [
         f"out.{random_part}.partial",
         f".out.{random_part[1:]}.partial",
+        f".out.{random_part.upper()}.partial",
+        f".out.{random_part}.partial.bak",
+        f".out.{random_part}.partial\n",
+        f"x.out.{random_part}.partial",
         ".out.partial",
         "out",
         ".out",
@@ -426,7 +435,9 @@ def test_on_a_network_filesystem_leftovers_are_older_than_a_day(tmp_path, monkey
     path = tmp_path / ".out.0123456789abcdef.partial"
     path.write_bytes(b"1")
     assert leftovers(tmp_path) == []
-    aged(path)
+    aged(path, days=23 / 24)
+    assert leftovers(tmp_path) == []
+    aged(path, days=25 / 24)
     assert leftovers(tmp_path) == [path]
 
 

@@ -463,6 +463,9 @@ def test_names_from_files_are_escaped_in_messages():
         (file_of(b"{}"), True),
         (file_of(b" {}"), True),  # broken, but meant to be one
         (file_of(b"{", length=2), True),
+        (file_of(b"{", length=1), False),  # too short for an object
+        (file_of(b"{", length=(1 << 40) - 1), True),
+        (file_of(b"{", length=1 << 40), False),
         (b"", False),
         (b"\2\0\0\0\0\0\0\0", False),
         (bytes(64), False),

@@ -129,12 +129,12 @@ def _judged(raw: RawHeader, text: memoryview, frame: Frame, reading: Reading) ->
     return judged
 
 
-def sniff(head: bytes, _tail: bytes, size: int) -> bool:
+def sniff(head: bytes, _tail: bytes, _size: int) -> bool:
     """Whether a header length that could be meant is followed by the start of a JSON object.
 
     A shortened file is still recognised, so that it can be called shortened.
     """
-    if size < 9 or len(head) < 9 or int.from_bytes(head[:8], "little") not in range(2, 1 << 40):
+    if int.from_bytes(head[:8], "little") not in range(2, 1 << 40):
         return False
     begin = head[8:].lstrip(b" \t\r\n")
     return begin[:1] == b"{" and begin[1:].lstrip(b" \t\r\n")[:1] in (b"", b'"', b"}")
