@@ -111,7 +111,9 @@ def test_a_plain_zero_point_is_taken_off_exactly(tmp_path, zero, dtype):
     assert found == reference(CODES, np.array([zero], dtype)[0].item(), 1 / 3)
 
 
-@pytest.mark.parametrize("zero", [0, 8, (1 << 20) - 1, 1 << 20, (1 << 25) + 1, -(1 << 25) - 1, (1 << 40) + 1])
+@pytest.mark.parametrize(
+    "zero", [0, 8, (1 << 20) - 1, 1 << 20, (1 << 25) + 1, -(1 << 25) - 1, (1 << 40) + 1]
+)
 def test_an_implied_zero_point_is_taken_off_exactly(tmp_path, zero):
     facts = {"zero_point": {"form": "implied", "value": zero}}
     path = quantised(tmp_path, None, "", 1 / 3, CODES, facts)

@@ -904,9 +904,12 @@ def test_digests_of_files_are_taken_from_a_list(index, keys, tmp_path):
     assert known == {**{line[66:]: line[:64] for line in lines}, "other": "0" * 64}
     sign(index, keys[0], over="file", known=known)
     assert verify_signature(index, keys[1]).ok
+    signature = signature_path(index).read_bytes()
     flip(index.with_name(names[2]), -1)
     found = verify_signature(index, keys[1], known=known)
     assert (found.ok, found.checked, found.taken) == (True, 0, 3)
+    sign(index, keys[0], over="file", known=known, overwrite=True)  # nothing is read
+    assert signature_path(index).read_bytes() == signature
     found = verify_signature(index, keys[1], known={names[0]: "0" * 64})
     assert places(found) == [("files", names[0]), ("files", names[2])]
     for text in ("x", "0" * 64, f"{'0' * 64}  a\n{'1' * 64}  a\n", f"{'A' * 64}  a"):

@@ -6,11 +6,12 @@ import itertools
 
 import pytest
 import xxhash
+import zstandard
 
 import tensorark
 from tensorark.formats.zt.frame import MAGIC, encode_footer
 from tensorark.formats.zt.write import encode_manifest, encode_tail
-from tensorark.model import Part, Raw, Shard, Span, Tensor
+from tensorark.model import Encoded, Part, Raw, Shard, Span, Tensor
 
 SLOT = 1 << 16
 
@@ -72,6 +73,39 @@ def test_equal_parts_of_one_file_share_a_blob(tmp_path):
     tensors = [tensor("a", part(data, SLOT)), tensor("b", part(data, 2 * SLOT))]
     path = write(tmp_path / "m.zt", tensors, {SLOT: data, 2 * SLOT: data}, 3 * SLOT)
     assert rules(path) == {"sharing"}
+
+
+def test_parts_without_digests_are_not_compared(tmp_path):
+    tensors = [
+        tensor(name, Part(Raw((Span(place, 4),)), "u8"))
+        for name, place in (("a", SLOT), ("b", 2 * SLOT))
+    ]
+    path = write(tmp_path / "m.zt", tensors, {SLOT: b"same", 2 * SLOT: b"same"}, 3 * SLOT)
+    assert rules(path) == {"digest"}
+
+
+@pytest.mark.parametrize("encoded", ["a", "b", "ab"])
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_what_is_stored_of_encoded_parts_is_not_compared(tmp_path, encoded, order):
+    """Its few bytes are followed by fewer than it decodes to."""
+    data = bytes(1 << 20)
+    frame = zstandard.compress(data)
+    stored = {name: frame if name in encoded else data for name in order}
+    places = dict(zip(order, (SLOT, 17 * SLOT), strict=True))
+    tensors = []
+    for name in "ab":
+        spans = (Span(places[name], len(stored[name])),)
+        blob = Encoded(spans, "zstd", len(data)) if name in encoded else Raw(spans)
+        tensors.append(tensor(name, Part(blob, "u8", None, xxh3(data))))
+    blobs = {places[name]: stored[name] for name in order}
+    at = 18 * SLOT if order[1] in encoded else 33 * SLOT
+    found = judged(write(tmp_path / "m.zt", tensors, blobs, at))
+    assert [each.where[1] for each in found if each.rule == "zt.canonical-raw"] == [*encoded]
+    assert {each.rule for each in found} <= {
+        "zt.canonical-raw",
+        "zt.canonical-order",
+        "zt.canonical-blobs",
+    }
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
