@@ -17,6 +17,8 @@ import tensorark
 import tensorark.numpy as ark
 from tensorark.errors import InvalidInput, ReadFailed, Rejected
 from tensorark.sealing import check_seal, read_seal, seal, seal_path
+from tests.unit.formats.ninfer.sets import OBJECTS
+from tests.unit.formats.ninfer.sets import model as ninfer
 
 RNG = np.random.default_rng(7)
 ARRAYS = {
@@ -189,6 +191,22 @@ def test_every_file_of_a_split_model_is_covered(tmp_path):
         assert codes(check_seal(root)) == ["seal-file"]
         shard.write_bytes(whole)
     assert check_seal(root).ok
+
+
+def test_damage_is_told_by_each_place_of_a_part_that_lies_in_two_files(tmp_path):
+    (begin,) = (each["offset"] for each in OBJECTS if each["id"] == "w.bf16")  # 32 bytes
+    root = ninfer(tmp_path, cuts=[begin + 10])
+    seal(root)
+    second = tmp_path / "model.ninfer.part-0001"
+    size, start = root.stat().st_size, second.stat().st_size
+    with tensorark.open(root) as file:
+        first, rest = file.catalog.tensors["w.bf16"].parts["data"].blob.spans
+    assert (first.length, first.end, rest.length, rest.end <= start) == (10, size, 22, True)
+    flip(second, rest.offset)
+    (found,) = check_seal(root).findings
+    assert (found.rule, found.where[1], found.offset) == ("seal-payload", "w.bf16", size - 10)
+    for span, name in ((first, "model.ninfer"), (rest, second.name)):
+        assert f"{name} bytes {span.offset} to {span.end}" in found.detail
 
 
 def _zt(folder):
