@@ -112,7 +112,7 @@ def refuse_input(target: Path) -> None:
     while noted.listing:
         with suppress(Error, OSError):
             for path in noted.listing.pop()():
-                note(path.stat(), path)
+                note_path(path)  # one that is missing hides none of the others
     for own in _ids(target):
         if own in noted.amended:
             continue
