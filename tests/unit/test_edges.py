@@ -140,3 +140,13 @@ def test_no_byte_of_a_blob_is_called_padding(tmp_path):
     found = {each.rule for each in tensorark.validate(tmp_path / "a.zt", canonical=True)}
     assert found
     assert not [each for each in found if "padding" in each]
+
+
+@pytest.mark.parametrize("dtype", [["u8"], {"u8": 1}, 8, None, "u9"])
+def test_a_storage_type_that_is_no_name_is_told_beside_a_known_logical_type(tmp_path, dtype):
+    part = {"dtype": dtype, "type": "f8_e4m3fn", "blob": [4096, 4]}
+    tensor = {"shape": [4], "layout": "dense", "parts": {"data": part}}
+    (tmp_path / "a.zt").write_bytes(build.image({"objects": {"t": tensor}}, {4096: b"abcd"}))
+    found = [each.rule for each in tensorark.validate(tmp_path / "a.zt")]
+    assert found
+    assert "zt.type-dtype" not in found

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tensorark.errors import OVERWRITE, InvalidInput, ReadFailed
+from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed
 from tensorark.io import locks
 from tensorark.io.inputs import refuse_input
 from tensorark.io.mount import filesystem, is_remote
@@ -183,11 +183,11 @@ def _existing(target: Path, *, overwrite: bool) -> os.stat_result | None:
             raise exists(target)
         if stat.S_ISLNK(status.st_mode):
             status = target.stat()
+    except Error:  # ours are errors of the system too
+        raise
     except FileNotFoundError:  # nothing there, or a link to nothing
         return None
     except (OSError, ValueError) as error:
-        if isinstance(error, (InvalidInput, ReadFailed)):
-            raise
         raise ReadFailed(f"cannot write here: {error}", path=str(target)) from error
     if not stat.S_ISREG(status.st_mode):
         raise InvalidInput("not a regular file", code="not-a-file", path=str(target))
