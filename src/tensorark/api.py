@@ -448,13 +448,19 @@ class File(Mapping[str, TensorView]):
             Unsupported: when the part is stored under an unknown encoding.
         """
         if part.digest is None:
-            self.prove(span.file for span in part.blob.spans if span.length)
+            labels = [
+                each.file for each in part.blob.spans if each.length and each.file is not None
+            ]
+            if labels:
+                self.prove(labels)
         running = None if self.format.crc is None else self.crc_of(part, where)
+        if running is None:
+            yield from self._undigested(part, where, reading)
+            return
         for piece in self._undigested(part, where, reading):
-            running = running and running.after(piece)
+            running = running.after(piece)
             yield piece
-        if running is not None:
-            running.require(reading or Reading(), self.path)
+        running.require(reading or Reading(), self.path)
 
     def crc_of(self, part: Part, where: tuple[str | int, ...]) -> Running | None:
         """Return the CRC of a raw part, to be continued over its bytes; None where there is none.

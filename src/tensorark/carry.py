@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorark.errors import InvalidInput
+from tensorark.formats.safetensors.header import Tensors
 from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.index import ShardIndex
 from tensorark.model import Catalog, Tensor
@@ -146,7 +147,8 @@ _OF_FILES: Final = frozenset({"total_size", KEY})
 
 
 def _brought_home(catalog: Catalog) -> Carried:
-    tensors = catalog.tensors.values()
+    # Those of a safetensors file have none, and each would be made to be asked.
+    tensors = () if isinstance(catalog.tensors, Tensors) else catalog.tensors.values()
     own = {t.name: t.attributes for t in tensors if t.attributes is not None}
     if catalog.format == "zt":
         return Carried(catalog.attributes, own)

@@ -158,7 +158,10 @@ def convert(
         progress=progress,
     )
     _check_options(kind, options)
-    with api.open(source, lenient=lenient, length=length) as file:
+    with api.open(source, lenient=lenient, length=length) as opened:
+        # Made once, and not by each of the steps: there may be a hundred thousand.
+        tensors = dict(opened.catalog.tensors)
+        file = opened.with_catalog(replace(opened.catalog, tensors=tensors))
         model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
         left_out = _left_out(model, kind, include, exclude)
         if left_out:
@@ -193,6 +196,8 @@ def _left_out(
     file: File, kind: Target, include: Sequence[str], exclude: Sequence[str]
 ) -> list[str]:
     """Return the tensors that are not chosen."""
+    if not include and not exclude:
+        return []
     chosen = {*choose(file, include, exclude)}
     found = [name for name in file if name not in chosen]
     if found and kind is NINFER:
