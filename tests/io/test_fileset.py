@@ -210,3 +210,29 @@ def test_a_set_is_replaced_in_one_step_for_whoever_follows_the_index(sharded):
     assert before & after == {index.name}
     with tensorark.open(index) as file:
         assert file["t0"][0] == 7
+
+
+@pytest.mark.parametrize("last", ["a", "b", "r"])
+@pytest.mark.parametrize("before", [False, True])
+def test_an_exception_right_behind_a_name_that_is_given(tmp_path, monkeypatch, last, before):
+    """As that of a signal, which comes when it likes."""
+    if before:
+        write(tmp_path / "r", ["a", "b"], b"1")
+    real = fileset.Staged.reveal
+
+    def interrupted(staged):
+        real(staged)
+        if staged.target.name.removeprefix("1-") == last:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fileset.Staged, "reveal", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "r", ["a", "b"], b"2")
+    if last == "r":
+        assert content(tmp_path / "r") == [b"2", b"2"]
+    else:
+        assert names_in(tmp_path) == (["a", "b", "r"] if before else [])
+        assert not before or content(tmp_path / "r") == [b"1", b"1"]
+    monkeypatch.undo()
+    named = write(tmp_path / "r", ["a", "b"], b"3")
+    assert names_in(tmp_path) == sorted([*named, "r"])

@@ -65,7 +65,6 @@ def publish_set(
     """
     root = root.absolute()
     sweep(root, members)
-    revealed: list[Path] = []
     with ExitStack() as dropping:
         entry = Staged(root, overwrite=overwrite)
         dropping.callback(entry.drop)
@@ -81,15 +80,16 @@ def publish_set(
         try:
             for each in staged:
                 each.reveal()
-                revealed.append(each.target)
             sync_folder(root.parent)
             entry.reveal()
-        except BaseException:
-            for path in revealed:
-                with suppress(OSError):
-                    path.unlink()
+        except BaseException:  # an exception may come right behind the call that did it
+            is_new = entry.is_revealed()
+            for each in staged:
+                if not is_new and each.is_revealed():
+                    with suppress(OSError):
+                        each.target.unlink()
             if journal is not None:
-                journal.close(keep=any(os.path.lexists(path) for path in revealed))
+                journal.close(keep=is_new or any(each.is_revealed() for each in staged))
             raise
     sync_folder(root.parent)
     if journal is not None:

@@ -91,6 +91,13 @@ class Staged:
             raise write_failed(error, str(self.target)) from error
         self._forget()
 
+    def is_revealed(self) -> bool:
+        """Tell whether the file has its name, however `reveal` ended."""
+        try:
+            return os.path.samestat(self.target.lstat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
     def drop(self) -> None:
         """Let go of the file; what was not revealed is gone. The name goes before the bytes."""
         self._forget()
