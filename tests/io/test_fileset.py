@@ -236,3 +236,12 @@ def test_an_exception_right_behind_a_name_that_is_given(tmp_path, monkeypatch, l
     monkeypatch.undo()
     named = write(tmp_path / "r", ["a", "b"], b"3")
     assert names_in(tmp_path) == sorted([*named, "r"])
+
+
+@pytest.mark.parametrize("text", [b"", b'["a', b"\xff", b"[" * 100_000])
+def test_a_list_of_names_that_was_not_finished_is_cleared(tmp_path, text):
+    write(tmp_path / "r", ["a"], b"1")
+    journal = tmp_path / ".r.0123456789abcdef.set"
+    journal.write_bytes(text)
+    write(tmp_path / "r", ["b"], b"2")
+    assert names_in(tmp_path) == ["b", "r"]

@@ -180,11 +180,15 @@ def _clear(root: Path, journal: Path, members: Members) -> None:
     try:
         if journal.stat().st_size > _MOST:
             return
-        names = json.loads(journal.read_bytes() or b"[]")
+        text = journal.read_bytes()
         with aside():
             current = set(members(root)) if os.path.lexists(root) else set()
-    except (Error, OSError, ValueError):
+    except (Error, OSError):
         return  # as long as the root cannot be read, nothing tells what is left over
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = []  # its writer died while writing it, before any of the files had a name
     if isinstance(names, list):
         plain = [name for name in names if isinstance(name, str) and _is_plain(name)]
         if _remove(root, plain, current, members):
