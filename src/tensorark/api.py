@@ -31,7 +31,7 @@ from tensorark.folder import entry_of, members_of
 from tensorark.formats.format import Format
 from tensorark.identify import HEAD, TAIL, identify
 from tensorark.io.admitted import Admitted
-from tensorark.io.inputs import note_files
+from tensorark.io.inputs import note_files, note_listed
 from tensorark.io.local import Access, LocalSource
 from tensorark.io.memory import allocate, installed
 from tensorark.io.shards import Shards
@@ -170,6 +170,8 @@ class File(Mapping[str, TensorView]):
 
     def close(self) -> None:
         """Let go of the file. Idempotent; reading afterwards raises `InvalidInput`."""
+        if self.catalog.files:
+            note_listed()  # its shards stay inputs of the operation that has read it
         self._source.close()
 
     def __getitem__(self, name: str) -> TensorView:

@@ -100,6 +100,15 @@ def note_files(paths: Callable[[], Iterable[Path]]) -> None:
         noted.listing.append(paths)
 
 
+def note_listed() -> None:
+    """Note what `note_files` was told of, as long as that can still be asked."""
+    noted = _CURRENT.get()
+    while noted is not None and noted.listing:
+        with suppress(Error, OSError):
+            for path in noted.listing.pop()():
+                note_path(path)  # one that is missing hides none of the others
+
+
 def refuse_input(target: Path) -> None:
     """Require that `target` is none of the files that are read, nor a folder that holds one.
 
@@ -109,10 +118,7 @@ def refuse_input(target: Path) -> None:
     noted = _CURRENT.get()
     if noted is None:
         return
-    while noted.listing:
-        with suppress(Error, OSError):
-            for path in noted.listing.pop()():
-                note_path(path)  # one that is missing hides none of the others
+    note_listed()
     for own in _ids(target):
         if own in noted.amended:
             continue
