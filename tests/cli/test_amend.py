@@ -98,7 +98,7 @@ def test_a_missing_shard_is_5_and_named_with_what_it_holds(tark, zt, tmp_path):
     assert "norm" in ran.err
     ran = tark("doctor", tmp_path / "s.zt")
     assert ran.code == 5
-    assert "00002-of-00002 is missing" in ran.out
+    assert '"00002-of-00002" is missing' in ran.out
     assert tark("verify", tmp_path / "s.zt").code == 5
 
 
