@@ -506,3 +506,14 @@ def test_an_evicted_range_can_be_read_again(tmp_path, noise):
     source.evict([Span(5, len(noise) - 10)])
     assert resident() <= 8
     assert view == noise
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+def test_a_file_of_another_time_is_not_said_to_have_another_size(tmp_path, io):
+    path = tmp_path / "a"
+    path.write_bytes(bytes(8))
+    with LocalSource(path, io=io) as source:
+        os.utime(path, (1, 1))
+        with pytest.raises(ReadFailed, match="its time is another") as caught:
+            source.read([Span(0, 8)])
+    assert (caught.value.expected, caught.value.found) == (None, None)

@@ -144,12 +144,16 @@ class Opened:
         except OSError as error:
             raise self._failed(error) from error
         if (status.st_size, status.st_mtime_ns) != self._stamp:
+            size = self._stamp[0]
+            same = status.st_size == size
             raise ReadFailed(
-                "the file changed while it was open",
+                "the file was written to, or touched, while it was open: its time is another"
+                if same
+                else "the file changed while it was open",
                 code="changed",
                 path=self.path,
-                expected=f"{self.size} bytes",
-                found=status.st_size,
+                expected=None if same else f"{size} bytes",
+                found=None if same else status.st_size,
                 hint="write a new file and rename it over the old one",
             )
 
