@@ -176,6 +176,8 @@ def as_array(value: Any, where: Where = ()) -> Array:
     Raises:
         InvalidInput: when it makes no array of it, or one without something that `value` has.
     """
+    if type(value) is np.ndarray:  # of which there may be a hundred thousand
+        return value
     torch = sys.modules.get("torch")  # who has not imported it has no tensors of it
     if torch is not None and isinstance(value, torch.Tensor):
         from tensorark.codecs.torch import to_array
