@@ -539,3 +539,16 @@ def test_a_text_of_hardly_anything_but_items_is_refused_before_they_are_built():
         with pytest.raises(CborFault) as caught:
             decode(b"\xa1\x61a" + deep + b"\x81\x00", None, known)
         assert caught.value.slug == "cbor-depth"
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_so_many_items_are_skipped_of_one_member_and_no_more(monkeypatch, excess):
+    """Those that are no run of small ones: texts of one letter. The array is an item as well."""
+    monkeypatch.setattr("tensorark.wire.cbor._MOST_STEPS", 1000)
+    count = 999 + excess
+    data = b"\xa1\x61a\x99" + count.to_bytes(2, "big") + b"\x61x" * count
+    if not excess:
+        assert decode(data, None, {"b"}) == {"a": None}
+        return
+    with pytest.raises(LimitExceeded):
+        decode(data, None, {"b"})
