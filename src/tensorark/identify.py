@@ -33,9 +33,14 @@ def identify(head: bytes, tail: bytes, size: int, name: str = "") -> Format:
         Rejected: when the file is no tensor file; the message says what it is instead.
         Unsupported: when it is a tensor file of a format that is not read.
     """
+    by_end = None  # a payload may end as a `.zt` does: who knows the beginning goes first
     for format_ in FORMATS:
         if format_.sniff(head[: format_.head], tail[-64:], size):
-            return format_
+            if format_.sniff(head[: format_.head], b"", size):
+                return format_
+            by_end = by_end or format_
+    if by_end is not None:
+        return by_end
     for stranger in _STRANGERS:
         if head and stranger.matches(head):
             raise stranger.error(head, size, name)

@@ -230,3 +230,14 @@ def test_recognition_is_total_and_its_words_are_printable(head, tail, size, name
         assert str(answer.located(name)).isprintable()
     else:
         assert answer in FORMATS
+
+
+def test_a_payload_that_ends_like_another_format_changes_nothing(tmp_path):
+    """Eight bytes of the magic of `.zt` are a float as well."""
+    data = bytes.fromhex("895a54320d0a1a0a")
+    header = b'{"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}'
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    with tensorark.open(path) as file:
+        assert file.format.name == "safetensors"
+        assert file["a"].numpy().tobytes() == data
