@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
+from html import escape
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -54,6 +56,7 @@ PathLike = str | os.PathLike[str]
 """A path, or a model that is opened: a `File` stands for its path, and is read as it is."""
 
 _BLOBS: Final = "tensorbit-folder"  # the format that no single file of a model is of
+_ROWS: Final = 50  # of a table in a notebook
 _NAMED: Final = 2  # steps of a place in a catalog that names a tensor
 CHUNK: Final = 8 << 20
 """Bytes that are read at a time when payload is only passed on."""
@@ -116,8 +119,24 @@ class File(Mapping[str, TensorView]):
         self._options = (io, structural, limits, store, lenient, length)
 
     def __repr__(self) -> str:
-        held = f"{len(self)} tensors" if self.describes_tensors else "a data shard"
+        held = "a data shard"
+        if self.describes_tensors:
+            held = f"{len(self)} tensor{'s' if len(self) != 1 else ''}"
         return f"<File {quoted(self.path, 1000)} {self.format.name}, {held}>"
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what may stand between the brackets, for those who type."""
+        return list(self) if self.describes_tensors else []
+
+    def _repr_html_(self) -> str:
+        """Return a table of the first tensors for a notebook; every text is escaped."""
+        names = list(islice(self, _ROWS)) if self.describes_tensors else []
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in self[name].facts) + "</tr>"
+            for name in names
+        )
+        head = "<tr><th>name</th><th>type</th><th>shape</th><th>layout</th></tr>"
+        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_reopen, (self._absolute, self._options))

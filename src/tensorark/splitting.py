@@ -35,6 +35,7 @@ from tensorark.io.inputs import operation
 from tensorark.io.shards import HASHES
 from tensorark.io.sink import Sink
 from tensorark.model import Part, Raw, Shard, Span, Tensor
+from tensorark.sizes import size_of
 from tensorark.verbatim import UNKNOWN, Progress, again, length_of, moved, stored
 from tensorark.writer import check_digest, revalidate
 
@@ -74,7 +75,7 @@ def split(
     source: PathLike,
     root: PathLike,
     *,
-    max_size: int | None = None,
+    max_size: int | str | None = None,
     by: By | None = None,
     algorithm: Algorithm = "sha256",
     full: bool = False,
@@ -99,6 +100,7 @@ def split(
         ReadFailed: when something cannot be read or written, or a shard of the source is missing.
     """
     target = Path(root)
+    max_size = None if max_size is None else size_of(max_size)
     _check(target, max_size, by, algorithm)
     with api.open(source) as file:
         model = hub(file)

@@ -82,6 +82,12 @@ class TensorView:
         return f"<TensorView {self.name!r} {escaped(self.dtype)} {shape} {escaped(self.layout)}>"
 
     @property
+    def facts(self) -> tuple[str, str, str, str]:
+        """Name, type, shape and layout as text, with what a screen would obey escaped."""
+        shape = "×".join(str(each) for each in self.shape) or "scalar"
+        return escaped(self.name), escaped(self.dtype), shape, escaped(self.layout)
+
+    @property
     def name(self) -> str:
         """Name in the file."""
         return self.tensor.name

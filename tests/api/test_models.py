@@ -116,3 +116,39 @@ def test_an_opened_file_is_an_input_and_no_target():
         tensorark.convert(file, "a.zt", overwrite=True)
     with tensorark.open("a.zt") as file, pytest.raises(tensorark.InvalidInput, match="is read"):
         tensorark.seal(file, "a.zt", overwrite=True)
+
+
+@pytest.mark.parametrize(("text", "nbytes"), [("1KB", 1000), ("1KiB", 1024), ("1.5kb", 1500)])
+def test_sizes_are_given_as_people_write_them(tmp_path, text, nbytes):
+    arrays = {f"t{at}": np.full(64, at, "f4") for at in range(8)}
+    tensorark.save_file(arrays, tmp_path / "m.zt")
+    for size in (text, nbytes):
+        folder = tmp_path / str(size)
+        folder.mkdir(exist_ok=True)
+        tensorark.convert(
+            tmp_path / "m.zt", folder / "m.safetensors", max_shard_size=size, overwrite=True
+        )
+    made = [sorted(each.name for each in (tmp_path / str(s)).iterdir()) for s in (text, nbytes)]
+    assert made[0] == made[1]
+    sizes = [each.stat().st_size for each in (tmp_path / str(text)).glob("*.safetensors")]
+    assert max(sizes) <= nbytes
+
+
+@pytest.mark.parametrize("text", ["", "5 gigs", "1.0001KB", "-1", "1e9"])
+def test_what_is_no_size_is_refused(tmp_path, text):
+    tensorark.save_file({"t": np.ones(4)}, tmp_path / "m.zt")
+    with pytest.raises(tensorark.InvalidInput):
+        tensorark.convert(tmp_path / "m.zt", tmp_path / "m.safetensors", max_shard_size=text)
+
+
+def test_a_notebook_gets_a_table_whose_text_is_escaped(tmp_path):
+    hostile = "<script>alert(1)</script>\x1b[31m"
+    tensorark.save_file({hostile: np.ones((2, 3), "f4")}, tmp_path / "m.zt")
+    with tensorark.open(tmp_path / "m.zt") as file:
+        table = file._repr_html_()
+        assert file._ipython_key_completions_() == [hostile]
+        assert repr(file).endswith("zt, 1 tensor>")
+    assert "<script" not in table
+    assert "\x1b" not in table
+    assert "&lt;script&gt;" in table
+    assert "<td>2×3</td>" in table

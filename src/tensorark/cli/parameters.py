@@ -6,25 +6,18 @@ Owns how words become values; a word that does not fit is a usage error that nam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from tensorark.errors import InvalidInput
+from tensorark.sizes import size_of
 
-_UNITS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "": 1,
-        "b": 1,
-        **{f"{letter}b": int(1000**power) for power, letter in enumerate("kmgt", 1)},
-        **{f"{letter}ib": int(1024**power) for power, letter in enumerate("kmgt", 1)},
-    }
-)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def size(text: str) -> int:
@@ -33,16 +26,10 @@ def size(text: str) -> int:
     Raises:
         click.BadParameter: when it is no size.
     """
-    match = re.fullmatch(r"([0-9]{1,19})(?:\.([0-9]{1,9}))?\s*([a-z]*)", text.strip().lower())
-    unit = _UNITS.get(match[3]) if match else None
-    if match is None or unit is None:
-        detail = f"{text!r} is no size: write 4096, 64KiB (binary) or 5GB (decimal)"
-        raise click.BadParameter(detail)
-    fraction = match[2] or "0"
-    more, rest = divmod(int(fraction) * unit, int(10 ** len(fraction)))
-    if rest:
-        raise click.BadParameter(f"{text!r} is no whole number of bytes")
-    return int(match[1]) * unit + more
+    try:
+        return size_of(text)
+    except InvalidInput as error:
+        raise click.BadParameter(error.message) from error
 
 
 class _Output(click.Path):

@@ -32,6 +32,7 @@ from tensorark.folder import require_whole
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.matching import choose
+from tensorark.sizes import size_of
 from tensorark.writer import compacted
 
 __all__ = ["TARGETS", "Conversion", "Loss", "Options", "Target", "convert", "target_of"]
@@ -83,7 +84,7 @@ def convert(
     *,
     format: str | None = None,  # noqa: A002 - the word users know
     align: int | None = None,
-    max_shard_size: int | None = None,
+    max_shard_size: int | str | None = None,
     encoding: str | None = None,
     level: int | None = None,
     frame_size: int | None = None,
@@ -107,9 +108,9 @@ def convert(
     """Convert the model at `source` into the file `target`, tensor by tensor, verbatim.
 
     The target's format follows its suffix unless `format` names it. A `.zt` is canonical unless
-    `align`, a multiple of 4096, asks for another placement; `max_shard_size`, in bytes, splits a
-    safetensors target into a shard set with an index, and a `.ninfer` into continuations; the set
-    is named by the 16 bytes of `artifact_id` where they are given.
+    `align`, a multiple of 4096, asks for another placement; `max_shard_size`, in bytes or as
+    ``5GB``, splits a safetensors target into a shard set with an index, and a `.ninfer` into
+    continuations; the set is named by the 16 bytes of `artifact_id` where they are given.
 
     `encoding` ``zstd`` compresses the parts of a `.zt`, which then is not canonical and has its
     blobs at multiples of 4096 unless `align` is given: zstd's `level` is 3 and a frame holds
@@ -148,7 +149,7 @@ def convert(
     options = Options(
         overwrite=overwrite,
         align=compacted(align, compact=compact),
-        max_shard_size=max_shard_size,
+        max_shard_size=None if max_shard_size is None else size_of(max_shard_size),
         encoding=encoding,
         level=level,
         frame_size=frame_size,

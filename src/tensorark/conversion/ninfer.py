@@ -474,7 +474,7 @@ def _carried_payload(file: File, directory: Directory, strays: list[Any]) -> Ite
 
 def write(file: File, target: Path, options: Options) -> list[str]:
     """Write `file` as an artifact: a set split anew, or what a `.zt` carries."""
-    if file.format.name != "ninfer":
+    if not isinstance(file.catalog.native, Directory):
         return _from_hub(file, target, options)
     directory = directory_of(file.catalog.native, file.path)
     planned = replan(
@@ -499,7 +499,7 @@ def require(file: File) -> None:
     Raises:
         Unsupported: when it is neither.
     """
-    if file.format.name != "ninfer":
+    if not isinstance(file.catalog.native, Directory):
         text = _attribute(file)["directory"].encode("utf-8")
         _require_objects(file, _carried_directory(file, text))
 

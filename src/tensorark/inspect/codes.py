@@ -156,6 +156,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "scipy-format": "Of scipy's formats, CSR and COO are stored.",
         "shape": "That is no shape, or no kernel takes it.",
         "sharded": "The model is split over files, and this needs a single one.",
+        "size": "This is no size, or no whole number of bytes.",
         "slice": "This is no index, or it does not fit the shape.",
         "span": "A byte range has a negative offset or length.",
         "stream": "A tensor is being fed, and another one was begun.",

@@ -35,6 +35,7 @@ from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import ParameterView, directory_of
+from tensorark.sizes import size_of
 from tensorark.vocab import DTYPES
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def export_parameters(
     target: PathLike,
     *,
     rounded: bool = False,
-    max_shard_size: int | None = None,
+    max_shard_size: int | str | None = None,
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> list[str]:
@@ -84,14 +85,13 @@ def export_parameters(
         return SAFETENSORS.write(_recast(file, tensors, made), Path(target), options)
 
 
-def _options(max_shard_size: int | None, *, overwrite: bool, progress: Progress) -> Options:
+def _options(max_shard_size: int | str | None, *, overwrite: bool, progress: Progress) -> Options:
     """Return how weights are written: what an artifact says beside them is not what is asked for.
 
     A checkpoint has its resources and its config beside them, in files of their own.
     """
-    return Options(
-        overwrite=overwrite, max_shard_size=max_shard_size, drop=BY_ARTIFACT, progress=progress
-    )
+    most = None if max_shard_size is None else size_of(max_shard_size)
+    return Options(overwrite=overwrite, max_shard_size=most, drop=BY_ARTIFACT, progress=progress)
 
 
 def _shapes(directory: Directory) -> dict[str, tuple[int, ...]]:
@@ -174,7 +174,7 @@ def export_checkpoint(
     folder: PathLike,
     *,
     rounded: bool = False,
-    max_shard_size: int | None = None,
+    max_shard_size: int | str | None = None,
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> list[str]:
