@@ -6,16 +6,18 @@ import hashlib
 import json
 import re
 
+import numpy as np
 import pytest
 
 import tensorark
+from conformance.build.npz import corpus as npz
 from conformance.build.safetensors import corpus as safetensors
 from tensorark.formats.safetensors.dtypes import NAMES
 from tests.judge import answer
 
 from .corpus_files import CORPUS
 
-CORPORA = {"safetensors": safetensors.CORPUS}
+CORPORA = {"safetensors": safetensors.CORPUS, "npz": npz.CORPUS}
 FILES = {
     (name, line["path"]): line
     for name, each in CORPORA.items()
@@ -77,6 +79,24 @@ def test_reads_what_was_put_into_a_safetensors_file(key):
             assert NAMES.get((part.dtype, part.type), unknown) == known["dtype"]
             assert list(view.shape) == known["shape"]
             assert hashlib.sha256(view.raw("data")).hexdigest() == known["sha256"]
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in KEPT if key[0] == "npz" and "accept/" in key[1]], ids="/".join
+)
+def test_reads_what_was_put_into_an_archive_and_so_does_numpy(key):
+    wanted = json.loads((CORPUS / key[0] / FILES[key]["contents"]).read_bytes())
+    with (
+        tensorark.open(located(key)) as file,
+        np.load(located(key), max_header_size=1 << 20) as public,
+    ):
+        assert list(file) == list(wanted["tensors"])
+        assert list(file.catalog.native.others) == wanted["others"]
+        for name, known in wanted["tensors"].items():
+            for values in (file[name].numpy(), public[name]):
+                little = values.astype(values.dtype.newbyteorder("<"))
+                assert (little.dtype.name, list(little.shape)) == (known["dtype"], known["shape"])
+                assert hashlib.sha256(little.tobytes()).hexdigest() == known["values"]
 
 
 @pytest.mark.parametrize("key", FILES, ids="/".join)
