@@ -16,6 +16,7 @@ from types import ModuleType
 
 from . import (
     accept,
+    affine,
     canonical,
     content,
     either,
@@ -39,10 +40,12 @@ SPECIFICATION = "zTensor Container Format, Version 2, Draft 4"
 _FORMAT = "zt"
 _CLASSES: Mapping[str, tuple[ModuleType, ...]] = {
     "accept": (accept, values),
-    "reject": (frame, syntax, schema, layout, profiles, content, zstd, canonical),
+    "reject": (frame, syntax, schema, layout, profiles, affine, content, zstd, canonical),
     "refuse": (refuse,),
     "either": (either,),
 }
+_SLUGS = {id_.removeprefix("zt.").replace(".", "-"): rule for id_, rule in RULES.items()}
+"""What the name of a file in `reject/` begins with."""
 _GENERATED = "<!-- Below this line everything is generated: python -m conformance.build -->\n"
 
 
@@ -118,7 +121,7 @@ def _breaking(stem: str, image: object) -> Case:
     if not isinstance(image, bytes | Sparse):
         message = f"{stem} is no image"
         raise TypeError(message)
-    rule = RULES[f"zt.{stem.split('--', maxsplit=1)[0]}"]
+    rule = _SLUGS[stem.split("--", maxsplit=1)[0]]
     return Case(image=image, section=rule.section, expect=_expect(rule.id), rule=rule.id)
 
 

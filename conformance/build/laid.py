@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from .image import FLOOR, Image, image
 from .manifest import Map, changed, floats, integers, part, root, tensor
-from .rules import COO, MX, QUANT
+from .rules import COO, MLX, MX, QUANT
 
 Stored = tuple[bytes, Mapping[str, object]]
 """The bytes of a part and its fields, without `blob`."""
@@ -110,4 +110,23 @@ def gguf(
     usual: dict[str, Stored] = {"data": (bytes(range(68)), {"dtype": "u8"})}
     attributes = changed(Q8_0, blocks or {})
     record = tensor(layout=layout, shape=[2, 32] if shape is None else shape, attributes=attributes)
+    return alone(record, chosen(usual, parts))
+
+
+AFFINE: Map = {"bits": 3, "group_size": 16}
+# The codes 0 to 7 in 24 bits, three times, then eight zeros.
+AFFINE_DATA: Stored = (bytes.fromhex("88c6fa88c6fa88c6fa000000"), {"dtype": "u32"})
+AFFINE_SCALES: Stored = (halves(0.5, 1), {"dtype": "f16"})
+AFFINE_BIASES: Stored = (halves(-1, 0), {"dtype": "f16"})
+
+
+def mlx(
+    shape: list[int] | None = None,
+    scheme: Mapping[str, object] | None = None,
+    **parts: Stored | None,
+) -> Image:
+    """Return a file with one MLX object, 32 codes of 3 bits in two groups, changed as told."""
+    usual = {"data": AFFINE_DATA, "scales": AFFINE_SCALES, "biases": AFFINE_BIASES}
+    attributes = changed(AFFINE, scheme or {})
+    record = tensor(layout=MLX, shape=[1, 32] if shape is None else shape, attributes=attributes)
     return alone(record, chosen(usual, parts))

@@ -1,21 +1,22 @@
-"""The rule table: what a file of `reject/` can break, one line per rule.
+"""The rule table of `.zt`: what a file of `reject/` can break, one line per rule.
 
 Owns the ids, their sections and their stages. It never says how a rule is checked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .ruletable import table
 
 CSR = "zt.sparse_csr/1"
 COO = "zt.sparse_coo/1"
 QUANT = "zt.quant_group/1"
 MX = "zt.mx/1"
 GGUF = "gguf.<type>/1"
+MLX = "mlx.affine/1"
 ZSTD = "zt.zstd-seekable/1"
-PROFILES = (CSR, COO, QUANT, MX, GGUF, ZSTD)
+PROFILES = (CSR, COO, QUANT, MX, GGUF, MLX, ZSTD)
 
-# id without "zt." | section | requirement; a line without "|" opens a stage.
+# id, without "zt." | section | requirement; a line without "|" opens a stage.
 _TABLE = f"""
 frame
 file-size | 2.1 | A file has at least 48 bytes.
@@ -118,6 +119,12 @@ gguf-dtype | {GGUF} | data is u8, without a logical type.
 gguf-elems-per-block | {GGUF} | elems_per_block is present, at least 1, and divides the elements.
 gguf-block-bytes | {GGUF} | block_bytes is present and at least 1.
 gguf-size | {GGUF} | data holds the blocks of all elements.
+mlx.parts | {MLX} | An MLX object has exactly the parts data, scales and biases.
+mlx.bits | {MLX} | bits is 2, 3, 4, 5, 6 or 8.
+mlx.group-size | {MLX} | group_size is present, at least 1, and divides the last dimension.
+mlx.dtypes | {MLX} | data is u32, scales are f32, f16 or bf16, biases as scales; all are plain.
+mlx.data-size | {MLX} | data holds the codes of each row in whole words.
+mlx.scales-size | {MLX} | scales and biases hold one element for each group.
 
 content
 digest | 3.4 | An xxh3 or sha256 digest is the one of the decoded bytes.
@@ -160,28 +167,4 @@ canonical-manifest | 6.3 | The manifest holds no fields but those of the specifi
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One requirement a file can break, named for ever by its id."""
-
-    id: str
-    section: str
-    stage: str
-    requirement: str
-
-
-def _parse(table: str) -> dict[str, Rule]:
-    rules = {}
-    stage = ""
-    for line in filter(None, table.splitlines()):
-        if "|" not in line:
-            stage = line
-            continue
-        slug, section, requirement = line.split(" | ")
-        rules[f"zt.{slug}"] = Rule(
-            id=f"zt.{slug}", section=section, stage=stage, requirement=requirement
-        )
-    return rules
-
-
-RULES = _parse(_TABLE)
+RULES = table("zt", _TABLE)

@@ -13,6 +13,10 @@ from fractions import Fraction
 from .case import ACCEPT, READABLE, REJECT, Case, contents, jsonable
 from .image import image
 from .laid import (
+    AFFINE,
+    AFFINE_BIASES,
+    AFFINE_DATA,
+    AFFINE_SCALES,
     BLOCKS,
     CODES,
     ELEMENTS,
@@ -28,7 +32,7 @@ from .laid import (
     placed,
 )
 from .manifest import Map, changed, floats, integers, root, tensor
-from .rules import COO, GGUF, MX, QUANT
+from .rules import COO, GGUF, MLX, MX, QUANT
 
 _FINITE = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 _F4 = [*_FINITE, *(-each for each in _FINITE)]
@@ -361,3 +365,35 @@ def gguf() -> Case:
         "none": (none, {"data": nothing}, None),
     }
     return _case(GGUF, objects, {"open": ACCEPT, "verify": ACCEPT, "canonical": REJECT})
+
+
+# --- mlx.affine/1 --------------------------------------------------------------------------------
+
+
+def mlx() -> Case:
+    """Codes of 3 bits in two groups, of 8 bits in two rows, and no rows at all."""
+    codes = [*range(8), *range(8)]
+    bytewise: Stored = (bytes(range(8)), {"dtype": "u32"})
+    two: Stored = (floats(2, -1), {"dtype": "f32"})
+    other: Stored = (floats(0.25, 8), {"dtype": "f32"})
+    nothing = {"data": (b"", {"dtype": "u32"}), "scales": (b"", {"dtype": "bf16"})}
+    usual = {"data": AFFINE_DATA, "scales": AFFINE_SCALES, "biases": AFFINE_BIASES}
+    eight = {"bits": 8, "group_size": 4}
+    objects: dict[str, tuple[Map, dict[str, Stored], list[float] | None]] = {
+        "three bits": (
+            tensor(layout=MLX, shape=[1, 32], attributes=AFFINE),
+            usual,
+            [*(code / 2 - 1 for code in codes), *range(8), *[0] * 8],
+        ),
+        "eight bits": (
+            tensor(layout=MLX, shape=[2, 4], attributes=eight),
+            {"data": bytewise, "scales": two, "biases": other},
+            [0.25, 2.25, 4.25, 6.25, 4, 3, 2, 1],
+        ),
+        "none": (
+            tensor(layout=MLX, shape=[0, 4], attributes=eight),
+            {**nothing, "biases": nothing["scales"]},
+            [],
+        ),
+    }
+    return _case(MLX, objects)

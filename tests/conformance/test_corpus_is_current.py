@@ -79,7 +79,7 @@ def test_every_rule_answers_for_a_line_of_the_musts():
         word
         for block in musts()
         for line in block
-        for word in re.findall(r"zt\.[a-z0-9-]+(?!/)", line["answer"])
+        for word in re.findall(r"(?:zt|mlx)\.[a-z0-9-]+(?!/)", line["answer"])
     }
     assert set(RULES) <= named
 

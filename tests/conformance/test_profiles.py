@@ -16,7 +16,7 @@ from conformance.reference import ztread
 
 from .corpus_files import CORPUS, index
 
-PROFILES = ("zt.sparse_coo/1", "zt.quant_group/1", "zt.mx/1", "gguf.<type>/1")
+PROFILES = ("zt.sparse_coo/1", "zt.quant_group/1", "zt.mx/1", "gguf.<type>/1", "mlx.affine/1")
 OURS = {file["path"]: file for file in index()["files"] if file["requires"] in PROFILES}
 BITS = {"f4_e2m1": 4, "complex64": 64, "complex128": 128}
 WORDS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
@@ -179,10 +179,42 @@ def gguf(tensor, given):
         yield "gguf-size"
 
 
+def mlx(tensor, given):
+    if set(tensor.parts) != {"data", "scales", "biases"}:
+        yield "mlx.parts"
+    bits, group = given.get("bits"), given.get("group_size")
+    known = uint(bits) and bits in {2, 3, 4, 5, 6, 8}
+    last = tensor.shape[-1] if tensor.shape else None
+    grouped = last is not None and uint(group) and group > 0 and last % group == 0
+    if not known:
+        yield "mlx.bits"
+    if not grouped:
+        yield "mlx.group-size"
+    data, scales, biases = (tensor.parts.get(role) for role in ("data", "scales", "biases"))
+    factors = {(name, None) for name in ("f32", "f16", "bf16")}
+    if (data and ids(data) != ("u32", None)) or (
+        scales and biases and (ids(scales) not in factors or ids(scales) != ids(biases))
+    ):
+        yield "mlx.dtypes"
+    elements = math.prod(tensor.shape)
+    whole = known and last is not None and last * bits % 32 == 0
+    if data and known and last is not None and not (whole and data.nbytes * 8 == elements * bits):
+        yield "mlx.data-size"
+    sizes = {part.nbytes / ztread.WIDTHS[part.dtype] for part in (scales, biases) if part}
+    if grouped and sizes - {elements / group}:
+        yield "mlx.scales-size"
+
+
 def judge_of(layout):
     if re.fullmatch(r"gguf\.[a-z0-9_]+/1", layout):
         return gguf
-    return {"zt.sparse_coo/1": coo, "zt.quant_group/1": quant, "zt.mx/1": mx}[layout]
+    return {"zt.sparse_coo/1": coo, "zt.quant_group/1": quant, "zt.mx/1": mx, "mlx.affine/1": mlx}[
+        layout
+    ]
+
+
+def full(rule):
+    return rule if "." in rule else f"zt.{rule}"
 
 
 def payload(tensor, data):
@@ -219,11 +251,11 @@ def second_opinion(path):
             given = texts(tensor.record.text.get("attributes"))
             found += judge_of(tensor.layout)(tensor, given)
         if found:
-            return "open", [f"zt.{rule}" for rule in found]
+            return "open", [full(rule) for rule in found]
         for tensor in tensors:
             data = {role: ztread.payload(file, part) for role, part in tensor.parts.items()}
             found += payload(tensor, data)
-    return ("content", [f"zt.{rule}" for rule in found]) if found else ("", [])
+    return ("content", [full(rule) for rule in found]) if found else ("", [])
 
 
 @pytest.mark.parametrize("path", OURS)

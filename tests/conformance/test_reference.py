@@ -87,6 +87,8 @@ PUBLIC_RULES = {
         "zt.mx-parts", "zt.mx-axis", "zt.mx-block-size", "zt.mx-scale-form", "zt.mx-scales-dtype",
         "zt.mx-data-dtype", "zt.mx-data-size", "zt.mx-scales-size", "zt.gguf-parts",
         "zt.gguf-dtype", "zt.gguf-elems-per-block", "zt.gguf-block-bytes", "zt.gguf-size",
+        "mlx.parts", "mlx.bits", "mlx.group-size", "mlx.dtypes", "mlx.data-size",
+        "mlx.scales-size",
     },
     "DenseSize": {"zt.dense-size"},
     "LayoutData": {
