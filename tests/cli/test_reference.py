@@ -12,6 +12,7 @@ from tensorark.cli.group import TARK, VERBS
 from tensorark.cli.verb import Verb
 from tensorark.errors import Error
 from tensorark.inspect.codes import CODES, everything
+from tests.rulebook import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(tensorark.__file__).parent
@@ -78,11 +79,15 @@ def test_the_help_of_tark_lists_every_verb_and_imports_none(process):
 
 def test_every_code_that_is_raised_is_explained():
     """When this fails: say in `tensorark.inspect.codes` what the new code means."""
-    raised = set(_codes_in_source())
+    raised = {*_codes_in_source(), *(kind.default_code for kind in Error.__subclasses__())}
     explained = {each.code for each in everything()}
     assert raised - explained == set()
-    unused = CODES.keys() - raised - {kind.default_code for kind in Error.__subclasses__()}
-    assert unused == {"usage"}
+    assert CODES.keys() - raised == {"usage"}
+
+
+def test_every_rule_of_the_library_is_explained():
+    explained = {each.code for each in everything() if each.is_rule}
+    assert explained == set(RULES)
 
 
 def _codes_in_source():
@@ -92,8 +97,9 @@ def _codes_in_source():
             if not isinstance(node, ast.Call):
                 continue
             for keyword in node.keywords:
-                if keyword.arg == "code" and isinstance(keyword.value, ast.Constant):
-                    yield keyword.value.value
+                if keyword.arg == "code":
+                    parts = (getattr(each, "value", None) for each in ast.walk(keyword.value))
+                    yield from (each for each in parts if isinstance(each, str))
             if getattr(node.func, "id", "") == "_Stranger":
                 yield node.args[0].value
 

@@ -277,7 +277,7 @@ def everything() -> Iterator[Explained]:
 
 @cache
 def _rules() -> Mapping[str, Explained]:
-    from tensorark.codecs import nm, npy
+    from tensorark.codecs import nm, npy, seekable
     from tensorark.codecs.content import CONTENT_RULES
     from tensorark.codecs.ninfer.content import PAYLOAD_RULES
     from tensorark.codecs.ninfer.notes import NOTES
@@ -289,6 +289,8 @@ def _rules() -> Mapping[str, Explained]:
         (each.title, rule) for each in FORMATS for rule in each.rules
     ]
     every += [("payload", rule) for rule in CONTENT_RULES]
+    zstd: tuple[Rule[Any], ...] = seekable.RULES
+    every += [("payload", rule) for rule in zstd]
     every += [("Tensorbit", rule) for rule in nm.CONTENT_RULES]
     every += [("npz", rule) for rule in npy.RULES]
     every += [("NInfer v3", rule) for rule in PAYLOAD_RULES]
