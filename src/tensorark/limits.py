@@ -29,6 +29,11 @@ class Limits:
     """The headers of an archive that are long, or spelt unlike those of numpy, together: deflated,
     one of a megabyte takes a kilobyte. Of a million plain arrays none counts."""
 
+    free_values: int = 1 << 16
+    """Values (elements, members) of a JSON header or index, and items of a `.zt` manifest, that
+    need no length of their own. Beyond them a text holds one for six bytes, a manifest one for
+    four: an empty list is two bytes in a file and sixty in memory, and no model is made of them."""
+
     small_frames: int = 1 << 14
     """Frames of one part that hold less than a KiB each on average: each costs about 40 µs."""
 

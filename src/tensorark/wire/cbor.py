@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from tensorark.errors import LimitExceeded
+from tensorark.limits import DEFAULT
 
 MAX_LEVEL: Final = 32
 """Deepest level of an item; the root is level 0 and every key, value and element one deeper."""
@@ -60,14 +61,15 @@ Shortcut = tuple[str, Recognise]
 """The key of a member of the root, and what is asked first about the values in that map."""
 
 
-FREE_ITEMS: Final = 1 << 16
 BYTES_PER_ITEM: Final = 4
-"""A text may hold `FREE_ITEMS` elements and entries, and one more for so many bytes: an empty map
-is one byte in a file and seventy in memory."""
+"""A text may hold one element or entry for so many bytes beyond those that are free (`limits`)."""
 
 
 def decode(
-    data: bytes, shortcut: Shortcut | None = None, known: Container[str] | None = None
+    data: bytes,
+    shortcut: Shortcut | None = None,
+    known: Container[str] | None = None,
+    free: int = DEFAULT.free_values,
 ) -> object:
     """Decode the one item that `data` holds.
 
@@ -78,7 +80,7 @@ def decode(
         CborFault: for the first byte that breaks the profile.
         LimitExceeded: when there are more elements and entries than a text of this length may hold.
     """
-    room = [FREE_ITEMS + len(data) // BYTES_PER_ITEM]
+    room = [free + len(data) // BYTES_PER_ITEM]
     try:
         value, end = _item(data, 0, 0, room, shortcut, known)
     except IndexError:
@@ -291,7 +293,7 @@ def _claim(data: bytes, count: int, room: list[int]) -> None:
     if room[0] < 0:
         raise LimitExceeded(
             "the manifest holds more items than one of its length may",
-            expected=f"{FREE_ITEMS}, and one more for {BYTES_PER_ITEM} bytes",
+            expected=f"one for {BYTES_PER_ITEM} bytes, beside those that are free",
             found=f"more, in {len(data)} bytes",
         )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NoReturn, cast
 
 from tensorark.errors import LimitExceeded, quoted
+from tensorark.limits import DEFAULT
 from tensorark.wire.gcpause import paused
 from tensorark.wire.jsonplaces import (
     CONSTANTS,
@@ -64,8 +65,14 @@ class Real(str):
     __slots__ = ()
 
 
-def parse(data: bytes | memoryview, *, depth: int = DEPTH, float_text: bool = False) -> object:
-    """Parse one JSON text.
+def parse(
+    data: bytes | memoryview,
+    *,
+    depth: int = DEPTH,
+    float_text: bool = False,
+    free: int = DEFAULT.free_values,
+) -> object:
+    """Parse one JSON text of at most `free` values, and one more for six bytes.
 
     Integers are exact `int`; ``1.0``, ``1e3`` and ``-0`` are `float`, or `Real` with `float_text`.
 
@@ -81,7 +88,7 @@ def parse(data: bytes | memoryview, *, depth: int = DEPTH, float_text: bool = Fa
     text = _decoded(raw)
     _refuse_surrogate(raw)
     _refuse_depth(raw, depth)
-    _refuse_crowd(raw)
+    _refuse_crowd(raw, free)
     decoder = json.JSONDecoder(
         object_pairs_hook=_unique,
         parse_constant=_constant,
@@ -163,15 +170,13 @@ def _refuse_depth(raw: bytes, limit: int) -> None:
             )
 
 
-FREE_VALUES: Final = 1 << 16
 BYTES_PER_VALUE: Final = 6
-"""A text may hold `FREE_VALUES` values, and one more for so many bytes: an empty list is two bytes
-in a file and sixty in memory."""
+"""A text may hold one value for so many bytes beyond those that are free (`limits`)."""
 
 
-def _refuse_crowd(raw: bytes) -> None:
+def _refuse_crowd(raw: bytes, free: int) -> None:
     """Refuse a text of hardly anything but values, before each becomes an object."""
-    most = FREE_VALUES + len(raw) // BYTES_PER_VALUE
+    most = free + len(raw) // BYTES_PER_VALUE
     if _values(raw) > most and (found := sum(map(_values, _outside_strings(raw)))) > most:
         raise LimitExceeded(
             "the JSON text holds more values than one of its length may", expected=most, found=found

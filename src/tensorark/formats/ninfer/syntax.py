@@ -84,7 +84,7 @@ def parse_json(text: bytes, reading: Reading) -> object:
         LimitExceeded: when it is nested too deeply, or an integer has too many digits.
     """
     try:
-        return parse(text, depth=DEPTH, float_text=True)
+        return parse(text, depth=DEPTH, float_text=True, free=reading.limits.free_values)
     except Malformed as error:
         bad = error
     if bad.offset is not None:

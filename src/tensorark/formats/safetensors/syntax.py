@@ -104,7 +104,7 @@ def parse_json(data: memoryview, reading: Reading, *, start: int, named: bool) -
         Rejected: for the rule that the text breaks.
     """
     try:
-        return parse(data, depth=DEPTH)
+        return parse(data, depth=DEPTH, free=reading.limits.free_values)
     except Malformed as error:
         bad = error
     bad.offset += start

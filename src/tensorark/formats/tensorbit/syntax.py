@@ -91,7 +91,7 @@ def parse_json(data: memoryview, reading: Reading, *, start: int) -> object:
         Rejected: for the rule that the text breaks.
     """
     try:
-        return parse(data, depth=DEPTH)
+        return parse(data, depth=DEPTH, free=reading.limits.free_values)
     except Malformed as error:
         bad = error
     if bad.offset is not None:

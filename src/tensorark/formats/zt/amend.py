@@ -38,7 +38,7 @@ def amended(
         InvalidInput: when a name or an attribute has no place in a manifest.
     """
     with paused():
-        root = decode(manifest.text)
+        root = decode(manifest.text, free=len(manifest.text))  # it was opened
         objects = dict(members_of(members_of(root)["objects"]))
         for name, changed in (tensor_attributes or {}).items():
             objects[name] = _with(objects[name], "attributes", changed)

@@ -67,7 +67,7 @@ def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) 
     text = bytes(data)  # copied only now: what is mapped and damaged costs no memory
     with paused():
         try:
-            root = decode(text, ("objects", recognise), _MEMBERS)
+            root = decode(text, ("objects", recognise), _MEMBERS, reading.limits.free_values)
         except CborFault as fault:
             broken = rules.BY_ID["zt." + fault.slug]
             (where,) = broken(fault)
