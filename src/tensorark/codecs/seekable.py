@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from tensorark.errors import Where
 from tensorark.rules import Fault, Rule, rule
@@ -458,7 +458,7 @@ CONTENT_RULES: Final[tuple[Rule[Frame], ...]] = (
 )
 """Judged of a frame once it was decompressed."""
 
-RULES: Final = (
+RULES: Final[tuple[Rule[Any], ...]] = (
     *FOOTER_RULES,
     zstd_table_magic,
     *TABLE_RULES,

@@ -289,8 +289,7 @@ def _rules() -> Mapping[str, Explained]:
         (each.title, rule) for each in FORMATS for rule in each.rules
     ]
     every += [("payload", rule) for rule in CONTENT_RULES]
-    zstd: tuple[Rule[Any], ...] = seekable.RULES
-    every += [("payload", rule) for rule in zstd]
+    every += [("payload", rule) for rule in seekable.RULES]
     every += [("Tensorbit", rule) for rule in nm.CONTENT_RULES]
     every += [("npz", rule) for rule in npy.RULES]
     every += [("NInfer v3", rule) for rule in PAYLOAD_RULES]
