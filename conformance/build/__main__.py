@@ -1,4 +1,4 @@
-"""Write the corpus, or with --check compare it to what is committed."""
+"""Write the corpora, or with --check compare them to what is committed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ import sys
 from pathlib import Path
 
 if not __package__:  # started as `python conformance/build`: find the package this file belongs to
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from build import corpus
-else:
-    from . import corpus
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from conformance.build import corpus as zt
+from conformance.build.ninfer import corpus as ninfer
+from conformance.build.npz.corpus import CORPUS as NPZ
+from conformance.build.safetensors.corpus import CORPUS as SAFETENSORS
+from conformance.build.tensorbit import corpus as tensorbit
+
+_EVERY = (zt, ninfer, tensorbit, SAFETENSORS, NPZ)
 
 
 def main() -> int:
@@ -18,10 +23,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="conformance.build", description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare and write nothing")
     if not parser.parse_args().check:
-        changed = corpus.write()
+        changed = sum(each.write() for each in _EVERY)
         sys.stdout.write(f"{changed} files written\n")
         return 0
-    found = corpus.problems()
+    found = [line for each in _EVERY for line in each.problems()]
     sys.stdout.writelines(f"{line}\n" for line in found)
     return 1 if found else 0
 
