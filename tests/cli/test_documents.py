@@ -1,14 +1,18 @@
 """What --json prints: one document a verb, JSON to the letter, whatever the numbers are."""
 
+import ast
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tensorark
+from tensorark import cli
 from tensorark.cli.group import VERBS
 from tensorark.keys import make_key
 from tensorark.numpy import save_file
+from tests.schemas import SCHEMAS, judge
 from tests.synthetic import write_checkpoint
 from tests.unit.formats.ninfer.sets import model as write_artifact
 
@@ -67,6 +71,7 @@ WORDS = {
     "prune": ["prune", "odd.zt", "pruned.tbm"],
     "prune, a plan": ["prune", "odd.zt", "pruned2.tbm", "--dry-run"],
     "pack": ["pack", "checkpoint", "packed.ninfer", "--recipe", "bf16"],
+    "pack, a plan": ["pack", "checkpoint", "planned.ninfer", "--recipe", "bf16", "--dry-run"],
     "unpack": ["unpack", "model.ninfer", "unpacked.safetensors", "--as", "objects"],
     "split": ["split", "odd.zt", "split.zt", "--by", "layer"],
     "merge": ["merge", "root.zt", "merged.zt"],
@@ -82,6 +87,42 @@ WORDS = {
 """Words for each verb; `cat`, which writes a tensor, and `completion` have no document."""
 
 
+def form(case):
+    """Return the name of the form that the document of a case has."""
+    verb = WORDS[case][0]
+    if verb in {"cat", "completion"}:
+        return "error"
+    return f"{verb}-plan" if "--dry-run" in WORDS[case] else verb
+
+
+def written():
+    """Yield the names of all forms, from the calls that write a document."""
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            if getattr(node.func, "attr", getattr(node.func, "id", "")) == "document":
+                name = node.args[0]
+                ways = (name.body, name.orelse) if isinstance(name, ast.IfExp) else (name,)
+                yield from (each.value for each in ways if isinstance(each, ast.Constant))
+
+
+def test_every_form_has_a_schema_and_every_schema_is_used():
+    """When this fails: write docs/reference/schemas/<form>.json, and a case that prints one."""
+    files = {path.stem for path in SCHEMAS.glob("*.json")}
+    assert files == set(written())
+    assert files == {form(case) for case in WORDS}
+
+
+def test_the_judge_refuses_what_a_schema_does_not_have(tark, zt):
+    document = strict(tark("ls", zt, "--json").out)
+    assert judge(document) == []
+    assert judge(document | {"more": 1})
+    assert judge({key: document[key] for key in document if key != "models"})
+    document["models"][0]["totals"]["tensors"] = True
+    assert judge(document)
+
+
 def test_every_verb_is_asked_for_its_document():
     assert {words[0] for words in WORDS.values()} == {v for each in VERBS.values() for v in each}
 
@@ -93,5 +134,6 @@ def test_a_document_is_json_to_the_letter(tark, home, case):
     ran = tark(*words, "--json")
     assert ran.code in ({2} if words[0] in {"cat", "completion"} else {0, 1, 4}), ran
     document = strict(ran.out)
-    assert document["schema"].startswith("tensorark.")
+    assert document["schema"] == f"tensorark.{form(case)}/1"
+    assert judge(document) == []
     assert ran.out.isascii()
