@@ -463,6 +463,23 @@ def mask_order__scales() -> Image:
     return alone(blob, claim)
 
 
+def size_differs() -> Image:
+    """The index says int8, the header fp32, and the mask begins behind 32 fp32 weights."""
+    return alone(sparse(), {"dtype": "int8"})
+
+
+def size_differs__scales() -> Image:
+    """The index counts one scale of the two that lie before the mask."""
+    blob = sparse(weights=bytes(32), scales=floats(1.0, 2.0), masks_offset=HEADER + 40)
+    claim = {"dtype": "int8", "scale_count": 1, "group_size": 0}
+    return alone(blob, claim)
+
+
+def size_differs__dense() -> Image:
+    """The index says int8, the header fp32, and there is no mask behind 16 fp32 weights."""
+    return container([dense().data], index([dense_entry(0, dtype="int8")]))
+
+
 def mask_bounds() -> Image:
     """The mask runs one byte into the index."""
     return alone(sparse(masks_offset=HEADER + 129))

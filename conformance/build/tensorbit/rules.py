@@ -55,6 +55,7 @@ mask-bounds | layout | The mask ends before the index, or with the file.
 pattern-differs | index | The index gives the N:M of the header.
 count-differs | index | The index gives the counts of the header.
 dtype-differs | precision | The index gives the precision of the header.
+size-differs | precision | Where the types differ, the mask begins right behind the weights.
 shape | index | A shape has as many elements as the header counts.
 overlap | file | Two blobs have one offset, or no byte in common.
 blob-end | layout | A .tb ends where its blob does.

@@ -52,6 +52,12 @@ class Blob:
         return claimed or PRECISIONS[0]
 
     @property
+    def coded(self) -> str | None:
+        """Name of the type that the precision of the header gives; None where it gives none."""
+        code = self.header.precision
+        return PRECISIONS[code] if code < len(PRECISIONS) else None
+
+    @property
     def is_typed(self) -> bool:
         """Whether header or index give a type that exists."""
         return self.header.precision < len(PRECISIONS) or self.claim.dtype is not None

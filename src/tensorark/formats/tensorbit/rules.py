@@ -185,6 +185,22 @@ def dtype_differs(doc: Blobs) -> Iterator[Fault]:
             yield _claim(blob, "dtype", detail, blob.dtype, claimed)
 
 
+@rule("tb.size-differs", section="precision", stage="open")
+def size_differs(doc: Blobs) -> Iterator[Fault]:
+    """Where header and index differ about the type, the mask begins right behind the weights.
+
+    int8 and int4 are always such a type. Bytes between the two are then weights or scales of which
+    only one of them speaks.
+    """
+    for blob in doc:
+        end = blob.scales.end - blob.offset
+        if blob.claim.dtype not in {None, blob.coded} and blob.header.masks_offset > end:
+            detail = f"the header leaves more room for the weights than {blob.dtype} takes"
+            where = ("tensors", blob.row or 0, "dtype")
+            found = blob.header.masks_offset
+            yield Fault(where, detail, f"masks_offset {end}", found, blob.at("masks_offset"))
+
+
 @rule("tb.shape", section="index", stage="open")
 def shape(doc: Blobs) -> Iterator[Fault]:
     """A shape has as many elements as the header counts, in at most 64 dimensions.
@@ -206,6 +222,7 @@ AGREEMENT_RULES: Final[tuple[Rule[Blobs], ...]] = (
     pattern_differs,
     count_differs,
     dtype_differs,
+    size_differs,
     shape,
 )
 
@@ -268,6 +285,7 @@ TOLERATED: Final = frozenset(
         "tb.pattern-differs",
         "tb.count-differs",
         "tb.dtype-differs",
+        "tb.size-differs",
         "tb.shape",
         "tb.overlap",
         "tb.blob-end",
@@ -286,9 +304,10 @@ UNUSABLE: Final = frozenset(
         "tb.mask-size",
         "tb.mask-order",
         "tb.mask-bounds",
+        "tb.size-differs",
     }
 )
-"""Of those, the ones without which a blob has no bytes to give: a lenient reading leaves it out."""
+"""Of those, the ones without which nobody knows the bytes of a blob: a lenient reading leaves it out."""
 
 
 UNUSABLE_ALONE: Final = UNUSABLE | {"tb.precision"}
