@@ -57,6 +57,67 @@ def test_offsets_of_the_merge_tool_are_made_right(tmp_path):
         assert not verify(file).findings
 
 
+def merged(sizes, code=1):
+    """Blobs of fp16 or fp64 whose weights all are their number, and the merge tool's offsets."""
+    blobs, entries, at = [], [], 0
+    for number, size in enumerate(sizes):
+        weights = floats(*[float(number)] * size, code=code)
+        blobs.append(dense(weights=weights, count=size, precision=code).data)
+        name, dtype = f"t{number}", {1: "fp16", 3: "fp64"}[code]
+        facts = {"name": name, "shape": [size, 1], "dtype": dtype, "num_weights": size}
+        entries.append(dense_entry(at, **facts))
+        at += 4096 + 4 * size
+    return container(blobs, index(entries))
+
+
+@pytest.mark.parametrize("code", [1, 3])
+@pytest.mark.parametrize("shift", [-1, 0, 1])
+@pytest.mark.parametrize("small", [8, 9, 2048])
+@pytest.mark.parametrize("last", [8, 9, 2048])
+def test_a_lenient_reading_gives_no_tensor_the_weights_of_another(
+    tmp_path, code, shift, small, last
+):
+    # With a shift of 0 the offset claimed for the second blob is that of the third.
+    image = merged([2048 + small + shift, small, last, small, last], code)
+    with api.open(written(tmp_path, image), lenient=True) as file:
+        record = file.catalog.native
+        assert file["t0"].numpy()[0] == 0
+        assert {*file, *record.left_out} == {f"t{number}" for number in range(5)}
+        assert not {*file} & {*record.left_out}
+        for name, view in file.items():
+            assert set(view.numpy().tolist()) == {float(name[1:])}
+    done = mend(tmp_path / "in.tbm", tmp_path / "out.tbm")
+    assert done.tensors == 5
+    with api.open(tmp_path / "out.tbm") as file:
+        for name, view in file.items():
+            assert set(view.numpy().tolist()) == {float(name[1:])}
+
+
+def test_a_wiped_blob_costs_no_other_tensor_in_a_lenient_reading(tmp_path):
+    blobs = [dense(magic=b"TB01" if row != 1 else b"none").data for row in range(4)]
+    entries = [dense_entry(row * len(blobs[0]), name=f"t{row}") for row in range(4)]
+    source = written(tmp_path, container(blobs, index(entries)))
+    with api.open(source, lenient=True) as file:
+        assert [*file] == ["t0", "t2", "t3"]
+        assert file.catalog.native.left_out == ("t1",)
+
+
+def test_a_blob_that_is_not_what_the_index_says_is_renamed_to_nothing(tmp_path):
+    """Two blobs and two entries, in the other order: that there are two says nothing."""
+    first, second = dense(), dense(weights=floats(*range(4)), count=4)
+    entries = [
+        dense_entry(0, name="small", shape=[4, 1], num_weights=4),
+        dense_entry(4096 + 16, name="large"),
+    ]
+    source = written(tmp_path, container([first.data, second.data], index(entries)))
+    with pytest.raises(Unsupported) as caught:
+        mend(source, tmp_path / "out.tbm")
+    assert caught.value.code == "unmatched"
+    with api.open(source, lenient=True) as file:
+        assert not {*file}
+        assert file.catalog.native.left_out == ("small", "large")
+
+
 def test_the_doctor_explains_and_says_what_mending_changes(tmp_path):
     source = written(tmp_path, halves())
     found = diagnose(source)

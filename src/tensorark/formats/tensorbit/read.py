@@ -7,7 +7,7 @@ rule that needs no payload is judged; a lenient reading notes what the public lo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar, cast
 
@@ -28,6 +28,7 @@ from tensorark.formats.tensorbit.frame import (
 from tensorark.formats.tensorbit.index import INDEX_RULES, Claim, Index, RawIndex, build_index
 from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.syntax import parse_json
+from tensorark.formats.tensorbit.walk import unsure
 from tensorark.model import Catalog, Span, Tensor
 from tensorark.rules import Finding, Reading, Rule, finding
 from tensorark.steps import Steps
@@ -81,6 +82,7 @@ class _Judge:
         self.reading = reading
         self.forgiven: list[Finding] = []
         self.unusable: set[int] = set()
+        self.doubtful: set[int] = set()
 
     def require(self, each: Sequence[Rule[D]], doc: D, offset_of: Places | None = None) -> None:
         """Judge `doc`; the first fault that is not tolerated raises.
@@ -108,8 +110,15 @@ class _Judge:
     def usable(self, blobs: Iterable[Blob]) -> list[Blob]:
         """Return the blobs that can still be read; nothing is read as a type that nobody names."""
         found = list(blobs)
-        self.unusable |= {blob.row or 0 for blob in found if not blob.is_typed}
+        self.unusable |= {blob.row or 0 for blob in found if not blob.is_typed} | self.doubtful
         return [blob for blob in found if blob.row not in self.unusable]
+
+    def identify(self, claims: Mapping[int, Claim], blobs: Sequence[Blob]) -> None:
+        """Leave out what may be the blob of another, where offsets of a container lead nowhere."""
+        found = {blob.row or 0: blob for blob in blobs if blob.header.magic == MAGIC}
+        is_container = all(claim.file is None for claim in claims.values())
+        if self.reading.lenient and is_container and len(found) < len(claims):
+            self.doubtful = unsure(claims, found)
 
 
 # --------------------------------------------------------------------------------------- container
@@ -196,6 +205,7 @@ def _blobs(
     rows: list[tuple[int, Claim, int]], judge: _Judge, places: Places | None = None
 ) -> Steps[list[Blob]]:
     """Read the headers of all blobs in one round trip, and judge them."""
+    claims = {row: claim for row, claim, _ in rows}
     judge.require(rules.ENTRY_RULES, rows, places)
     rows = [each for each in rows if each[0] not in judge.unusable]
     starts = list(dict.fromkeys((claim.file, claim.offset) for _, claim, _ in rows))
@@ -207,6 +217,7 @@ def _blobs(
         Blob(header=headers[claim.file, claim.offset], claim=claim, limit=limit, row=row)
         for row, claim, limit in rows
     ]
+    judge.identify(claims, blobs)
     for phase in rules.BLOB_PHASES:
         judge.require(phase, blobs, places)
         blobs = judge.usable(blobs)

@@ -307,7 +307,7 @@ UNUSABLE: Final = frozenset(
         "tb.size-differs",
     }
 )
-"""Of those, the ones without which nobody knows the bytes of a blob: a lenient reading leaves it out."""
+"""Of those, the ones without which a blob has no sure bytes: a lenient reading leaves it out."""
 
 
 UNUSABLE_ALONE: Final = UNUSABLE | {"tb.precision"}

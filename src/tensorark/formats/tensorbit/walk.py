@@ -6,7 +6,8 @@ number that does not fit the file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Final
@@ -21,7 +22,7 @@ from tensorark.formats.tensorbit.frame import (
     parse_header,
 )
 from tensorark.formats.tensorbit.index import Claim, shape_of
-from tensorark.formats.tensorbit.layouts import STORAGE
+from tensorark.formats.tensorbit.layouts import STORAGE, Blob
 from tensorark.model import Span
 from tensorark.steps import Steps
 from tensorark.vocab.layouts.nm import QUANTIZED, Pattern, packing_of, weight_size
@@ -121,7 +122,8 @@ def match(claims: Sequence[Claim], found: Sequence[Found]) -> Repair | None:
     """Give each claim the blob that is its own; None where there is no telling which.
 
     Claims whose offset leads to a blob keep it. Where some do not, there must be as many blobs as
-    there are different offsets, and their order is that of the offsets claimed.
+    there are different offsets, their order is that of the offsets claimed, and each header must
+    say what the index says of it.
     """
     starts = {each.offset: each for each in found}
     wanted = list(dict.fromkeys(claim.offset for claim in claims))
@@ -129,11 +131,57 @@ def match(claims: Sequence[Claim], found: Sequence[Found]) -> Repair | None:
         places = {offset: starts[offset] for offset in wanted}
     elif len(wanted) == len(found):
         places = dict(zip(sorted(wanted), found, strict=True))
+        if not all(_agree(claim, places[claim.offset].header) for claim in claims):
+            return None
     else:
         return None
     changes: list[str] = []
     repaired = tuple(_repaired(claim, places[claim.offset], changes) for claim in claims)
     return Repair(repaired, tuple(changes))
+
+
+def unsure(claims: Mapping[int, Claim], blobs: Mapping[int, Blob]) -> set[int]:
+    """Return the rows of `blobs` that may be another claim's, where some claims lead to no blob.
+
+    Offsets may then be shifted, and one of them onto a neighbour. A blob is the claim's own when
+    its header says what the index says of it, and either no other claim says the same, or the bytes
+    before it hold all that is claimed there and have no room for another blob.
+    """
+    alike = Counter(said for _, said in {(each.offset, _said(each)) for each in claims.values()})
+    sure: set[int] = set()
+    reached: int | None = 0
+    last = -1
+    for row, claim in sorted(claims.items(), key=lambda each: each[1].offset):
+        blob = blobs.get(row)
+        if blob is None:
+            size = _size(claim)
+            reached = None if reached is None or size is None else reached + size
+            continue
+        said, agrees = _said(claim), _agree(claim, blob.header)
+        follows = reached is not None and 0 <= claim.offset - reached < HEADER_SIZE
+        if agrees and (follows or claim.offset == last or (None not in said and alike[said] == 1)):
+            sure.add(row)
+        if claim.offset != last:
+            reached, last = (blob.end, claim.offset) if agrees and follows else (None, -1)
+    return blobs.keys() - sure
+
+
+def _said(claim: Claim) -> tuple[object, ...]:
+    return claim.n, claim.m, claim.weights, claim.mask_bytes, claim.dtype
+
+
+def _size(claim: Claim) -> int | None:
+    """Return the bytes of a blob as the index has them; None where it does not say."""
+    if claim.weights is None or claim.mask_bytes is None or claim.dtype is None:
+        return None
+    size = weight_size(STORAGE.get(claim.dtype, claim.dtype), claim.weights)
+    return HEADER_SIZE + size + 4 * claim.scale_count + claim.mask_bytes
+
+
+def _agree(claim: Claim, header: Header) -> bool:
+    """Whether a header says nothing else than the index: pattern, counts and type."""
+    said = (header.n, header.m, header.weights, header.mask_bytes, _dtype(claim, header))
+    return all(ours in {None, theirs} for ours, theirs in zip(_said(claim), said, strict=True))
 
 
 def _repaired(claim: Claim, blob: Found, changes: list[str]) -> Claim:
