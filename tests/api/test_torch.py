@@ -201,6 +201,7 @@ REFUSED = {
     "complex32": lambda: torch.ones(2, dtype=torch.complex32),
     "sparse": lambda: torch.eye(2).to_sparse(),
     "subclass": lambda: torch.ones(2).as_subclass(type("Odd", (torch.Tensor,), {})),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
     "number": lambda: 3,
     "list": lambda: [1.0],
     "nested dict": lambda: {"a": torch.ones(1)},
