@@ -122,8 +122,8 @@ def match(claims: Sequence[Claim], found: Sequence[Found]) -> Repair | None:
     """Give each claim the blob that is its own; None where there is no telling which.
 
     Claims whose offset leads to a blob keep it. Where some do not, there must be as many blobs as
-    there are different offsets, their order is that of the offsets claimed, and each header must
-    say what the index says of it.
+    there are different offsets, their order is that of the offsets claimed, and each header
+    elsewhere than claimed must say what the index says of it.
     """
     starts = {each.offset: each for each in found}
     wanted = list(dict.fromkeys(claim.offset for claim in claims))
@@ -131,7 +131,8 @@ def match(claims: Sequence[Claim], found: Sequence[Found]) -> Repair | None:
         places = {offset: starts[offset] for offset in wanted}
     elif len(wanted) == len(found):
         places = dict(zip(sorted(wanted), found, strict=True))
-        if not all(_agree(claim, places[claim.offset].header) for claim in claims):
+        pairs = [(claim, places[claim.offset]) for claim in claims]
+        if not all(claim.offset == its.offset or _agree(claim, its.header) for claim, its in pairs):
             return None
     else:
         return None
