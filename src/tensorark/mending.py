@@ -160,8 +160,9 @@ def mend(
     Offsets, counts, patterns and types come from the blobs, which are found by walking. Of the
     tensors those stay whose names a shell pattern of `include` matches (all without one) and none
     of `exclude`; `rename` gives them other names. With `shapes`, flat projections get
-    the shape that their names and the hidden size tell. With `layers`, ``num_layers`` becomes the
-    number that names speak of; `config` and `architecture` take the place of what was there.
+    the shape that their names and the hidden size tell. With `layers`, a ``num_layers`` that is
+    missing, or counts tensors as the public tools write it, becomes the number that names speak of.
+    `config`, ours or in Hugging Face's words, and `architecture` take the place of what was there.
 
     What the target does not keep, such as bytes that no entry speaks of, is refused unless `drop`
     names its kind (`conversion.ledger`).
@@ -284,8 +285,11 @@ _HUGGING_FACE: Final = {
     "vocab_size": "vocab_size",
     "num_hidden_layers": "num_layers",
     "max_position_embeddings": "max_seq_len",
+    "layer_norm_epsilon": "norm_eps",
+    "layer_norm_eps": "norm_eps",
     "rms_norm_eps": "norm_eps",
     "rope_theta": "rope_theta",
+    "head_dim": "head_dim",
 }
 
 
@@ -297,11 +301,30 @@ def config_of(value: object, path: str | None = None) -> dict[str, object]:
     """
     if not isinstance(value, dict):
         raise InvalidInput("a configuration is an object", code="config", path=path)
-    if "num_hidden_layers" not in value and "num_attention_heads" not in value:
+    if not _is_foreign(value):
         return value
-    found = {ours: value[theirs] for theirs, ours in _HUGGING_FACE.items() if theirs in value}
+    rope = value.get("rope_parameters")
+    flat = {**(rope if isinstance(rope, dict) else {}), **value}
+    found = {ours: flat[theirs] for theirs, ours in _HUGGING_FACE.items() if theirs in flat}
     found.setdefault("num_kv_heads", found.get("num_heads"))
     return {key: each for key, each in found.items() if each is not None}
+
+
+def _is_foreign(config: Mapping[str, object]) -> bool:
+    return "num_hidden_layers" in config or "num_attention_heads" in config
+
+
+def _untranslated(config: Mapping[str, object]) -> list[str]:
+    """Return the members of Hugging Face's `config` for which an index has no word."""
+    if not _is_foreign(config):
+        return []
+    held = {"rope_type": "default", "type": "default"}
+    rope = config.get("rope_parameters")
+    parts = rope.items() if isinstance(rope, dict) else ()
+    rest = [f"rope_parameters.{k}" for k, v in parts if k != "rope_theta" and held.get(k) != v]
+    plain = rope is None or isinstance(rope, dict)
+    known = {*_HUGGING_FACE, *(("rope_parameters",) if plain else ())}
+    return [k for k, v in config.items() if v is not None and k not in known] + rest
 
 
 # ------------------------------------------------------------------------------------ one model
@@ -387,15 +410,18 @@ class _Work:
         facts = dict(members(self.attributes))
         facts.pop("order", None)
         if config is not None:
-            facts["config"] = dict(config)
+            facts["config"] = config_of(dict(config))
             self.changes.append("config replaced")
+            self.changes += [f"config: {quoted(key)} left out" for key in _untranslated(config)]
         if architecture is not None:
             self.changes.append(f"architecture {facts.get('architecture')} → {architecture}")
             facts["architecture"] = architecture
         stated, count = facts.get("config"), layers_of(list(self.tensors))
         if layers and isinstance(stated, dict) and count:
             before = stated.get("num_layers")
-            if before != count:
+            # A shard, or a model with layers that are not counted, states what names do not tell.
+            counts = config is None and before == len(self.record.index.claims)
+            if before != count and (before is None or counts):
                 facts["config"] = {**stated, "num_layers": count}
                 self.changes.append(f"config.num_layers {before} → {count}")
         order = [name for name in self.record.index.members if name in {"config", "architecture"}]

@@ -17,6 +17,7 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import target_of
+from tensorark.conversion.config import FILES
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.pruned import Pruned, Work
 from tensorark.conversion.recast import Pieces, Recast
@@ -24,6 +25,7 @@ from tensorark.conversion.target import Options, Progress
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
+from tensorark.io.sibling import sibling
 from tensorark.matching import matcher, near, require_matches
 from tensorark.model import Catalog, Tensor
 from tensorark.view import TensorView
@@ -55,7 +57,8 @@ _KNOW_MASKS: Final = frozenset({"zt", "tbm", "tb", "tensorbit-directory"})
 class Pruning:
     """What pruning did: the files written, the tensors pruned, those left dense and why.
 
-    `dropped` is what the target does not keep.
+    `dropped` is what the target does not keep, `beside` the configurations that lie beside the
+    model and are not carried.
     After a dry run there are no files, and nothing was read of which zeros or errors would tell.
     """
 
@@ -66,6 +69,7 @@ class Pruning:
     dense: Mapping[str, str]
     dense_elements: int
     dropped: tuple[Loss, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def total(self) -> Pruned:
@@ -177,6 +181,7 @@ def prune(
             pruned=tuple(work.report for work in works),
             dense=dense,
             dropped=dropped,
+            beside=tuple(name for name in FILES if sibling(Path(file.path).parent, name).is_file()),
             dense_elements=sum(file.catalog.tensors[name].elements for name in dense),
         )
 

@@ -354,6 +354,47 @@ def test_configurations_of_hugging_face_are_translated():
         config_of([])
 
 
+def test_the_whole_configuration_is_translated_or_what_is_left_out_is_listed(tmp_path):
+    theirs = {
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "head_dim": 128,
+        "layer_norm_eps": 1e-6,
+        "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4},
+        "torch_dtype": "bfloat16",
+        "tie_word_embeddings": None,
+    }
+    source = written(tmp_path, usual())
+    done = mend(source, tmp_path / "out.tbm", config=theirs)
+    with api.open(tmp_path / "out.tbm") as file:
+        assert file.attributes["tensorbit"]["config"] == {
+            "num_layers": 1,
+            "num_heads": 2,
+            "num_kv_heads": 2,
+            "head_dim": 128,
+            "norm_eps": 1e-6,
+            "rope_theta": 1e6,
+        }
+    left = {"torch_dtype", "rope_parameters.rope_type", "rope_parameters.factor"}
+    assert {c for c in done.changes if "left out" in c} == {
+        f'config: "{key}" left out' for key in left
+    }
+
+
+@pytest.mark.parametrize("stated", [1, 3, 32])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_number_of_layers_that_does_not_count_tensors_is_kept(tmp_path, stated, given):
+    """Of a shard, of a model with a layer that predicts more tokens, or as the caller gives it."""
+    entries = [entry(name="model.layers.0.x"), dense_entry(AFTER, name="model.layers.1.y")]
+    config = {"num_layers": stated}
+    image = container([sparse().data, dense().data], index(entries, config=config))
+    given_config = {"num_layers": 2 if stated == 1 else stated} if given else None
+    mend(written(tmp_path, image), tmp_path / "out.tbm", config=given_config)
+    with api.open(tmp_path / "out.tbm") as file:
+        held = file.attributes["tensorbit"]["config"]
+        assert held == (given_config or config)
+
+
 def test_what_is_tensorbit_is_told_from_what_is_not(tmp_path):
     assert is_tensorbit(written(tmp_path, usual()))
     assert is_tensorbit(written(tmp_path, Container(halves()[:-1]), "cut.tbm"))

@@ -611,11 +611,54 @@ def test_pairs_that_do_not_fit_stay_as_they_are_and_say_why(arrays, reason, tmp_
     assert (tmp_path / "out.zt").read_bytes() == (tmp_path / "in.zt").read_bytes()
 
 
-def test_a_mask_of_other_numbers_than_0_and_1_is_rejected(tmp_path):
-    save_file({"w_orig": np.ones((2, 4)), "w_mask": np.full((2, 4), 0.5)}, tmp_path / "in.zt")
-    with pytest.raises(Rejected) as caught:
-        convert(tmp_path / "in.zt", tmp_path / "out.zt", sparse="import")
-    assert caught.value.code == "mask-values"
+def test_a_mask_of_other_numbers_than_0_and_1_stays_and_the_others_are_imported(tmp_path):
+    arrays = {
+        "w_orig": np.ones((2, 4)),
+        "w_mask": np.full((2, 4), 0.5),
+        "x_orig": np.ones((2, 4)),
+        "x_mask": np.array([[1, 0, 0, 1]] * 2, np.float64),
+    }
+    save_file(arrays, tmp_path / "in.zt")
+    done = convert(tmp_path / "in.zt", tmp_path / "out.safetensors", sparse="import").sparse
+    assert done.made == ("x",)
+    assert done.left == {"w_orig": "a mask holds something else than 0 and 1"}
+    with api.open(tmp_path / "out.safetensors") as file:
+        assert set(file) == {"w_orig", "w_mask", "x"}
+        assert file["x"].numpy().tolist() == [[1, 0, 0, 1]] * 2
+
+
+@pytest.mark.parametrize("masking", ["checked", "masked", "stored"])
+def test_int8_without_scales_becomes_dense_as_its_own_numbers(tmp_path, masking):
+    codes = np.array([[1, 0, -128, 0, 0, 127, 0, -1]] * 2, np.int8)
+    arrays = {
+        "l.compressed": codes[codes != 0].reshape(2, 4),
+        "l.bitmask": np.packbits(codes != 0, axis=1, bitorder="little"),
+        "l.shape": np.array([2, 8], np.int64),
+    }
+    save_file(arrays, tmp_path / "in.safetensors")
+    target = tmp_path / "out.safetensors"
+    done = convert(tmp_path / "in.safetensors", target, sparse="import", masking=masking)
+    assert done.sparse.made == ("l.weight",)
+    with api.open(target) as file:
+        assert file["l.weight"].numpy().dtype == np.int8
+        assert file["l.weight"].numpy().tolist() == codes.tolist()
+
+
+def test_int8_with_weights_under_clear_bits_is_refused_unless_it_is_said_what_becomes_of_them(
+    tmp_path,
+):
+    blob = sparse(weights=bytes(range(1, 33)), mask=b"\5" * 8, masks_offset=4096 + 32)
+    image = container([blob.data], index([entry(dtype="int8")]))
+    (tmp_path / "in.tbm").write_bytes(image)
+    with pytest.raises(Unsupported) as caught:
+        convert(tmp_path / "in.tbm", tmp_path / "out.safetensors")
+    assert caught.value.code == "mask-disagrees"
+
+
+def test_exporting_where_nothing_is_to_export_makes_nothing(tmp_path):
+    save_file({"w": np.ones((4, 4), np.float32)}, tmp_path / "in.zt")
+    done = convert(tmp_path / "in.zt", tmp_path / "out.zt", sparse="export")
+    assert done.sparse.made == ()
 
 
 def test_a_detected_pattern_may_be_the_one_that_attributes_name(tmp_path):

@@ -220,3 +220,23 @@ def test_applying_a_mask_lists_what_it_changes_and_nothing_else(tark, tmp_path):
     tark("prune", tmp_path / "d.zt", tmp_path / "d.tbm")
     ran = tark("mend", tmp_path / "d.tbm", tmp_path / "e.tbm", "--masking", "apply", "--json")
     assert json.loads(ran.out)["written"][0]["changes"] == []
+
+
+@pytest.mark.parametrize("way", ["import", "detect", "export"])
+def test_a_step_that_finds_nothing_to_do_says_so(tark, tmp_path, way):
+    save_file({"w": np.ones((4, 4), np.float32)}, tmp_path / "in.zt")
+    done = tark("convert", tmp_path / "in.zt", tmp_path / "out.zt", "--sparse", way)
+    assert done.code == 0
+    assert "nothing was there" in done.err
+
+
+def test_prune_says_that_a_configuration_is_not_carried(tark, tmp_path):
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    save_file({"l.weight": np.ones((4, 8), np.float32)}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"model_type": "qwen3"}')
+    done = tark("prune", folder, tmp_path / "out.tbm")
+    assert done.code == 0
+    assert "config.json beside the model is not carried" in done.err
+    done = tark("prune", folder, tmp_path / "out.tbm", "-f", "--json")
+    assert json.loads(done.out)["beside"] == ["config.json"]

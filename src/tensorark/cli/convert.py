@@ -232,6 +232,8 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
                 f"most {cast.max_error:.3g}; {cast.overflowed:,} became infinite"
             )
         dropping.tell(out, done.dropped)
+        if recast is not None and not recast.made:
+            out.note("note: nothing was there to import, detect or export")
         for name, reason in (recast.left if recast else {}).items():
             out.note(f"left as it is: {quoted(name)}: {reason}")
     if not whole:

@@ -156,14 +156,14 @@ def _renaming(pairs: tuple[str, ...]) -> Any:
 
 def _config(path: str) -> dict[str, object]:
     """Read a configuration: ours, or that of a Hugging Face model."""
-    from tensorark.mending import config_of
-
     note_path(path)
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        value: object = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"not a configuration: {error}", code="config", path=path) from error
-    return config_of(value, path)
+    if not isinstance(value, dict):
+        raise InvalidInput("a configuration is an object", code="config", path=path)
+    return value
 
 
 def _size_of(paths: list[str]) -> int:

@@ -136,6 +136,8 @@ def _show(out: Terminal, done: Pruning) -> None:
     for name, reason in done.dense.items() if out.verbose or is_plan else ():
         out.line(f"dense: {escaped(name)}: {escaped(reason)}")
     dropping.tell(out, done.dropped)
+    for name in done.beside:
+        out.note(f"note: {name} beside the model is not carried")
     total = done.total
     if total.elements and not is_plan:
         out.line(
@@ -180,6 +182,7 @@ def _as_json(done: Pruning) -> dict[str, Any]:
         ],
         "dense": dict(done.dense),
         "dropped": dropping.losses(done.dropped),
+        "beside": list(done.beside),
         "totals": {
             "tensors": len(done.pruned),
             "elements": done.total.elements,

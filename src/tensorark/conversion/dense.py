@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 Masking = Literal["checked", "masked", "stored"]
 """What becomes of a weight whose mask bit is clear.
 
-`checked`: it must be zero, else the conversion is refused; so is a quantised tensor. `masked`: it
-becomes +0; quantised weights become f32. `stored`: it stays, and the mask is dropped.
+`checked`: it must be zero, else the conversion is refused; so is a quantised tensor, unless it is
+int8 without scales. `masked`: it becomes +0; weights with scales become f32. `stored`: it stays,
+and the mask is dropped.
 """
 
 WAYS: Final = ("checked", "masked", "stored")
@@ -82,7 +83,8 @@ def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]
     from tensorark.codecs.numbers import ids_of
 
     window = nm.window_of(tensor, reader(file, tensor))
-    if masking == "checked" and window.sparse.is_quantized:
+    is_plain = window.sparse.dtype == "int8" and not window.is_scaled  # the codes are the values
+    if masking == "checked" and window.sparse.is_quantized and not is_plain:
         raise Unsupported(
             f"{quoted(tensor.name)} is {window.sparse.dtype}: dense values are other numbers",
             code="quantized",

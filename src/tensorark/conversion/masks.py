@@ -102,6 +102,10 @@ def _recast(file: File, each: Callable[[_Work, str], None]) -> tuple[File, Recas
             each(work, name)
         except _Left as reason:
             work.left[name] = str(reason)
+        except Rejected as error:
+            if error.code != "mask-values":  # such a mask is none; payload that is broken is
+                raise
+            work.left[name] = error.detail
     catalog = Catalog("zt", work.tensors, carried.file, None, file.catalog.files)
     return Recast(file, catalog, work.made), work.result()
 
