@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tensorark.api import File
-from tensorark.formats.ninfer.directory import Directory
 from tensorark.inspect.plain import plain
 from tensorark.model import Encoded, Part, Raw, Tensor
 from tensorark.vocab import DTYPES, TYPES
@@ -135,7 +134,7 @@ def report(file: File) -> dict[str, Any]:
         "path": file.path,
         "format": file.format.name,
         "title": file.format.title,
-        "artifact": artifact(file.catalog.native),
+        "artifact": artifact(file.catalog.native) if file.format.name == "ninfer" else None,
         "files": files(file),
         "totals": totals(tensors),
         "layouts": dict(Counter(tensor.layout for tensor in tensors)),
@@ -155,6 +154,8 @@ def report(file: File) -> dict[str, Any]:
 
 def artifact(native: object) -> dict[str, Any] | None:
     """Describe a NInfer artifact beside its objects: id, components, name; None for all else."""
+    from tensorark.formats.ninfer.directory import Directory  # which few files need
+
     if not isinstance(native, Directory):
         return None
     return {
