@@ -78,8 +78,8 @@ class TensorView:
         self.tensor = tensor
 
     def __repr__(self) -> str:
-        shape = "×".join(str(each) for each in self.shape) or "scalar"
-        return f"<TensorView {self.name!r} {escaped(self.dtype)} {shape} {escaped(self.layout)}>"
+        _, dtype, shape, layout = self.facts
+        return f"<TensorView {self.name!r} {dtype} {shape} {layout}>"
 
     @property
     def facts(self) -> tuple[str, str, str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from tensorark.codecs.numbers import numpy_dtype
+from tensorark.codecs.numbers import numpy_dtype, unpack_nibbles
 from tensorark.errors import Hint, InvalidInput, Unsupported, Where
 from tensorark.vocab import TYPES
 
@@ -113,8 +113,9 @@ def _unpaired(tensor: torch.Tensor) -> Any:
     if not tensor.ndim:
         raise InvalidInput("a pair of f4_e2m1 has no shape of its own", code="torch-shape")
     packed = tensor.contiguous().view(torch.uint8).numpy()
-    codes = np.stack([packed & 15, packed >> 4], -1)
-    return codes.reshape(*packed.shape[:-1], -1).view(numpy_dtype("u8", "f4_e2m1"))
+    codes = unpack_nibbles(packed.reshape(-1).data)
+    shape = (*packed.shape[:-1], 2 * packed.shape[-1])
+    return codes.reshape(shape).view(numpy_dtype("u8", "f4_e2m1"))
 
 
 def to_array(tensor: torch.Tensor, name: str | None = None) -> Any:
