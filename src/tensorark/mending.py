@@ -19,7 +19,7 @@ from tensorark.carry import brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.recast import Pieces, Recast, computed
-from tensorark.conversion.target import Options, Progress
+from tensorark.conversion.target import Options, Progress, Target
 from tensorark.errors import InvalidInput, Rejected, Unsupported, place, quoted
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
@@ -186,16 +186,7 @@ def mend(
         work.choose(include, exclude, rename)
         work.remask(masks)
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
-        result = work.result()
-        lost = kind.settle(result, Path(target), options.drop)
-        work.changes += [f"left out: {each.kind} {quoted(each.name)}" for each in lost]
-        files = kind.write(result, Path(target), options)
-        return Mended(
-            source=file.path,
-            files=tuple(files),
-            tensors=len(work.tensors),
-            changes=tuple(work.changes),
-        )
+        return _written(work.result(), kind, Path(target), options, work.changes)
 
 
 @operation()
@@ -223,13 +214,7 @@ def join(
         files = [opened.enter_context(api.open(each)) for each in sources]
         joined, changes = _joined(files)
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
-        written = kind.write(joined, Path(target), options)
-        return Mended(
-            source=files[0].path,
-            files=tuple(written),
-            tensors=len(joined),
-            changes=tuple(changes),
-        )
+        return _written(joined, kind, Path(target), options, changes)
 
 
 @operation()
@@ -270,11 +255,23 @@ def part(
             options = Options(
                 overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress
             )
-            written = kind.write(piece, goal.with_name(name), options)
-            done.append(
-                Mended(source=file.path, files=tuple(written), tensors=len(names), changes=())
-            )
+            done.append(_written(piece, kind, goal.with_name(name), options))
         return done
+
+
+def _written(
+    file: File, kind: Target, path: Path, options: Options, changes: Sequence[str] = ()
+) -> Mended:
+    """Write what was made; what the target does not keep, and may be lost, is one more change."""
+    held, lost = kind.fitted(file, options)
+    lost += kind.settle(held, path, options.drop)
+    left_out = [f"left out: {each.kind} {quoted(each.name)}" for each in lost]
+    return Mended(
+        source=file.path,
+        files=tuple(kind.write(held, path, options)),
+        tensors=len(held),
+        changes=(*changes, *left_out),
+    )
 
 
 _HUGGING_FACE: Final = {

@@ -124,7 +124,8 @@ def prune(
 
     A `.zt` or Tensorbit target gets masks, any other, and any along another axis than the last,
     the zeros alone. What the target does not keep is refused unless `drop` names its kind
-    (`conversion.ledger`). With `dry_run` nothing is read but names, and nothing is written.
+    (`conversion.ledger`), such as ``tensors`` for those that it cannot hold. With `dry_run` nothing
+    is read but names, and nothing is written.
 
     Raises:
         InvalidInput: when a pattern is none, source and target are one file, or scores or masks
@@ -171,14 +172,18 @@ def prune(
             tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
         catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
         options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
-        recast = Recast(file, catalog, made)
-        dropped = kind.settle(recast, Path(target), options.drop)
+        recast, unheld = kind.fitted(Recast(file, catalog, made), options)
+        dropped = (*unheld, *kind.settle(recast, Path(target), options.drop))
+        if dry_run:
+            kind.require(recast, options)
         files = () if dry_run else tuple(kind.write(recast, Path(target), options))
+        held = recast.catalog.tensors
+        dense = {name: reason for name, reason in dense.items() if name in held}
         return Pruning(
             source=file.path,
             target_format=kind.name,
             files=files,
-            pruned=tuple(work.report for work in works),
+            pruned=tuple(work.report for work in works if work.report.name in held),
             dense=dense,
             dropped=dropped,
             beside=tuple(name for name in FILES if sibling(Path(file.path).parent, name).is_file()),

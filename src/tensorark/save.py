@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tensorark import carry
 from tensorark.conversion import convert, target_of
 from tensorark.conversion.safetensors import hold
-from tensorark.errors import Error, InvalidInput
+from tensorark.errors import Error, Hint, InvalidInput
 from tensorark.formats import safetensors
 from tensorark.io.publish import publish
 from tensorark.io.writer import write_failed
@@ -66,7 +66,8 @@ def _save_by_way(
         try:
             convert(whole, path, overwrite=True)
         except Error as error:
-            error.path = str(path)  # of the way nobody has heard
+            error.path = str(path)  # of the way nobody has heard, nor of its arguments
+            error.hint = None if isinstance(error.hint, Hint) else error.hint
             raise
 
 

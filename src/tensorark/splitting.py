@@ -24,7 +24,7 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
-from tensorark.conversion.zt import hold
+from tensorark.conversion.zt import hold_names
 from tensorark.errors import Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
@@ -104,7 +104,7 @@ def split(
     _check(target, max_size, by, algorithm)
     with api.open(source) as file:
         model = hub(file)
-        hold(model)
+        hold_names(model)
         heaps, placed = _planned(model, max_size, by, check_align(align), full=full)
         plan = _described(model, target, heaps, max_size, overwrite=overwrite)
         if dry_run:

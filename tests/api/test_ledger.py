@@ -20,6 +20,7 @@ from tensorark.conversion import TARGETS
 from tensorark.conversion.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
 from tensorark.formats import FORMATS
 from tensorark.hub import DESCRIPTION
+from tensorark.pruning import prune
 
 W = np.arange(32, dtype="f4").reshape(4, 8)
 ARTIFACT = bytes(range(16))
@@ -195,13 +196,14 @@ def test_what_is_lost_is_listed_and_allowed_or_refused(make, target, tmp_path):
         return
     lost = allowed[1]
     assert (refused[0] == "refused") == bool(lost)
-    if lost:
-        assert all(json.dumps(each.name) in refused[1] for each in lost[:8])
+    told = [each for each in lost if each.kind != "tensors"] or lost  # what is told first
+    assert all(json.dumps(each.name) in refused[1] for each in told[:8])
     by_kind = {kind: {each.name for each in lost if each.kind == kind} for kind in KINDS}
     with tensorark.open(source) as before, tensorark.open(goal) as after:
         found = tensorark.diff(before, after)
     described = {DESCRIPTION} if any(by_kind[kind] for kind in BY_ARTIFACT) else set()
     gone = by_kind["names"] | by_kind["objects"] | by_kind["resources"] | described
+    gone |= by_kind["tensors"]
     assert set(found.only_left) == gone
     assert len(found.only_right) == len(by_kind["names"])
     # A tensor of another name is compared with nothing.
@@ -248,3 +250,69 @@ def test_tensors_are_chosen_by_name_and_listed(tmp_path):
         assert list(file) == ["w"]
     with pytest.raises(tensorark.NotFound):
         tensorark.convert(tmp_path / "in.safetensors", tmp_path / "u.tbm", exclude=["nn"])
+
+
+MIXED = {
+    "w.weight": W,
+    "h.weight": W.astype("f2"),
+    "d.weight": W.astype("f8"),
+    "q": W.astype("i1"),
+    "bn.num_batches_tracked": np.array(3, "i8"),
+    "position_ids": np.arange(4, dtype="i4"),
+    "attn.mask": np.ones((2, 2), bool),
+    "codes": np.arange(4, dtype="u1"),
+    "c": np.ones(2, "c8"),
+    "e\u0301": W,
+}
+INTEGERS = {"bn.num_batches_tracked", "position_ids", "attn.mask", "codes", "c"}
+UNHELD = {
+    "zt": {"e\u0301"},  # canonical form has names in NFC
+    "safetensors": set(),
+    "npz": set(),
+    "tbm": INTEGERS,
+    "tensorbit-directory": INTEGERS,
+}
+
+
+@pytest.mark.parametrize("target", UNHELD)
+@pytest.mark.parametrize("verb", [tensorark.convert, prune], ids=["convert", "prune"])
+def test_tensors_that_a_target_cannot_hold_are_left_out_when_asked(verb, target, tmp_path):
+    source, goal = tmp_path / "in.npz", tmp_path / "t"
+    np.savez(source, **MIXED)
+    for dry in (True, False) if UNHELD[target] else ():
+        with pytest.raises(tensorark.Unsupported, match="cannot hold") as caught:
+            verb(source, goal, format=target, dry_run=dry)
+        assert 'drop=["tensors"]' in str(caught.value)
+    plan = verb(source, goal, format=target, dry_run=True, drop=["tensors"])
+    assert not goal.exists()
+    done = verb(source, goal, format=target, drop=["tensors"])
+    assert plan.dropped == done.dropped
+    assert {(each.kind, each.name) for each in done.dropped} == {
+        ("tensors", name) for name in UNHELD[target]
+    }
+    with tensorark.open(goal) as file:
+        assert {*file} == MIXED.keys() - UNHELD[target]
+        for name, view in file.items():
+            found = view.numpy()
+            assert np.array_equal(found[found != 0], MIXED[name][found != 0])
+    if verb is prune:
+        named = {each.name for each in done.pruned}
+        assert named | done.dense.keys() == MIXED.keys() - UNHELD[target]
+        assert done.dense_elements == sum(MIXED[name].size for name in done.dense)
+
+
+def test_a_blob_is_what_is_left_of_a_model(tmp_path):
+    ark.save_file({"w": W.reshape(-1), "n": np.arange(3)}, tmp_path / "in.zt")
+    with pytest.raises(tensorark.Unsupported):
+        tensorark.convert(tmp_path / "in.zt", tmp_path / "w.tb")
+    done = tensorark.convert(tmp_path / "in.zt", tmp_path / "w.tb", drop=["tensors"])
+    assert [(each.kind, each.name) for each in done.dropped] == [("tensors", "n")]
+    with tensorark.open(tmp_path / "w.tb") as file:
+        assert np.array_equal(file["w"].numpy(), W.reshape(-1))
+
+
+@pytest.mark.parametrize("suffix", ["tbm", "tb"])
+def test_saving_names_no_argument_that_it_has_not(suffix, tmp_path):
+    with pytest.raises(tensorark.Unsupported) as caught:
+        ark.save_file({"w": W, "n": np.arange(3)}, tmp_path / f"t.{suffix}")
+    assert "drop" not in str(caught.value)

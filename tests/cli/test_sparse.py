@@ -240,3 +240,29 @@ def test_prune_says_that_a_configuration_is_not_carried(tark, tmp_path):
     assert "config.json beside the model is not carried" in done.err
     done = tark("prune", folder, tmp_path / "out.tbm", "-f", "--json")
     assert json.loads(done.out)["beside"] == ["config.json"]
+
+
+@pytest.mark.parametrize("verb", ["convert", "prune"])
+def test_a_buffer_that_the_target_cannot_hold_is_left_out_when_asked(tark, tmp_path, verb):
+    weights = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
+    save_file({"w": weights, "bn.num_batches_tracked": np.array(3)}, tmp_path / "in.safetensors")
+    words = (verb, tmp_path / "in.safetensors", tmp_path / "out.tbm")
+    refused = tark(*words)
+    assert refused.code == 4
+    assert "--drop tensors" in refused.err
+    assert tark(*words, "--dry-run").code == 4
+    document = json.loads(tark(*words, "--drop", "tensors", "--json").out)
+    assert document["dropped"] == {"tensors": ["bn.num_batches_tracked"]}
+    told = tark(*words, "--drop", "tensors", "-f")
+    assert 'left out: tensors "bn.num_batches_tracked"' in told.err
+
+
+def test_what_joining_and_dividing_leave_out_is_listed(tark, tmp_path):
+    blob = sparse().data
+    (tmp_path / "in.tbm").write_bytes(container([blob, b"left over"], index([entry()])))
+    words = ("mend", tmp_path / "in.tbm", tmp_path / "out.tbm")
+    for way in (("--max-size", "9999"), ()):
+        assert tark(*words, *way).code == 4
+        ran = tark(*words, *way, "--drop", "gaps")
+        assert ran.code == 0
+        assert f'left out: gaps "bytes {len(blob)} to {len(blob) + 9}"' in ran.out

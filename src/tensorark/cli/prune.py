@@ -90,7 +90,8 @@ def command(
     Norms, embeddings, heads, routers and what is no matrix stay dense unless --include names them.
     With --scores or --masks, which is how the results of Wanda or SparseGPT are applied, exactly
     the tensors in that file are pruned. A .zt or Tensorbit target gets masks, any other the zeros
-    alone. Weights that stay are not changed.
+    alone. Weights that stay are not changed. What the target cannot hold at all, such as a counter
+    of batches in a .tbm, --drop tensors leaves out.
     """
     bare = [text for text in patterns if "=" not in text]
     if len(bare) > 1:

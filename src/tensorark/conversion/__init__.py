@@ -24,7 +24,7 @@ from tensorark.conversion.npz import NPZ
 from tensorark.conversion.quantized import Direction, Recasting, export_layers, import_layers
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.semistructured import export_packed
-from tensorark.conversion.target import Options, Progress, Target
+from tensorark.conversion.target import Options, Progress, Target, without
 from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
 from tensorark.conversion.zt import ZT
 from tensorark.errors import InvalidInput, quoted
@@ -133,9 +133,10 @@ def convert(
     type that all float weights are rounded to, the one lossy step, which reports its error.
     `lenient` and `length` open the source as they do in `tensorark.open`.
 
-    `include` and `exclude` are shell patterns that choose tensors by name. What else the target
-    does not keep is refused, unless `drop` names its kind (`conversion.ledger.KINDS`); the report
-    lists it. `dry_run` makes the same report and the same refusals, and writes nothing.
+    `include` and `exclude` are shell patterns that choose tensors by name. What the target does not
+    keep is refused, unless `drop` names its kind (`conversion.ledger.KINDS`), such as ``tensors``
+    for those that it cannot hold; the report lists it. `dry_run` makes the same report and the same
+    refusals, and writes nothing.
 
     Raises:
         InvalidInput: when source and target are one file, or the options do not fit the format.
@@ -165,20 +166,21 @@ def convert(
         file = opened.with_catalog(replace(opened.catalog, tensors=tensors))
         model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
         left_out = _left_out(model, kind, include, exclude)
-        if left_out:
-            model = without(model, left_out)
+        model = without(model, left_out)
         if "objects" in drop:
             model = without(model, strange(model))
-        dropped = (
-            *(Loss("tensors", name) for name in left_out),
-            *kind.settle(model, Path(target), options.drop),
-        )
         recast, done = _recast(model, quantized, quantized_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
-        recast = prepared(recast, kind, masking)
+        recast, unheld = kind.fitted(prepared(recast, kind, masking), options)
+        model = without(model, [each.name for each in unheld])
+        dropped = (
+            *(Loss("tensors", name) for name in left_out),
+            *unheld,
+            *kind.settle(model, Path(target), options.drop),
+        )
         if dry_run:
-            kind.require(recast)
+            kind.require(recast, options)
         return Conversion(
             source=file.path,
             source_format=file.format.name,
@@ -205,13 +207,6 @@ def _left_out(
         detail = "an artifact is written whole: its directory speaks of every tensor"
         raise InvalidInput(detail, code="option", path=file.path, found=quoted(found[0]))
     return found
-
-
-def without(file: File, names: Collection[str]) -> File:
-    """Return `file` without some of its tensors."""
-    gone = {*names}
-    tensors = {name: each for name, each in file.catalog.tensors.items() if name not in gone}
-    return file.with_catalog(replace(file.catalog, tensors=tensors))
 
 
 def _recast(

@@ -3,10 +3,10 @@
 Every format states what its files hold, by kind and name, and every target what it keeps; the rest
 is refused, or allowed kind by kind and listed. Nothing is written but through `settle`.
 
-Tensors that a target cannot hold are refused by the target itself. Silent by nature, because every
-file has its own: where bytes lie, in what order and under which encoding, digests, older
-generations and bytes that nothing refers to in a `.zt`, the id of an artifact and its table of
-files, and entries by which we carry attributes.
+Tensors that a target cannot hold are refused by the target itself, or left out (`Target.fitted`).
+Silent by nature, because every file has its own: where bytes lie, in what order and under which
+encoding, digests, older generations and bytes that nothing refers to in a `.zt`, the id of an
+artifact and its table of files, and entries by which we carry attributes.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ BY_ARTIFACT: Final = frozenset(
 BY_LENIENCE: Final = frozenset({"unusable"})
 """Kinds that are left out because the source was opened leniently: listed, and never refused."""
 
-KINDS: Final = BY_MODEL | BY_ARTIFACT | BY_LENIENCE | {"members", "objects", "gaps"}
+KINDS: Final = BY_MODEL | BY_ARTIFACT | BY_LENIENCE | {"members", "objects", "gaps", "tensors"}
 """Every kind: beside those above members of an archive that are no arrays, arrays that mean nothing
-outside of numpy, and bytes of a container that no entry speaks of."""
+outside of numpy, bytes of a container that no entry speaks of, and tensors that the target cannot
+hold."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

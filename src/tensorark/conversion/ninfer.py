@@ -493,7 +493,7 @@ def write(file: File, target: Path, options: Options) -> list[str]:
     )
 
 
-def require(file: File) -> None:
+def require(file: File, _options: Options) -> None:
     """Refuse what is neither an artifact nor a `.zt` that carries one.
 
     Raises:

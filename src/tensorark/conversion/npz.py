@@ -16,7 +16,7 @@ import xxhash
 from tensorark.api import File
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.safetensors import metadata_of
-from tensorark.conversion.target import Options, Target, require_none
+from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
 from tensorark.formats import npz
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
@@ -54,7 +54,7 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
         Unsupported: naming the tensors that it cannot hold.
     """
     refusals = list(npz.refusals(tensors))
-    require_none(refusals, len(tensors), holder="npz", path=path)
+    require_none(refusals, len(tensors), holder="npz", path=path, hint=LEAVE_OUT)
 
 
 def _pieces(file: File, tensor: Tensor, options: Options) -> Iterator[memoryview]:
@@ -87,5 +87,6 @@ NPZ: Final = Target(
     options=frozenset(),
     put=write,
     keeps=Keeps(BY_MODEL),
-    require=lambda file: hold(list(file.catalog.tensors.values()), file.path),
+    require=lambda file, _: hold(list(file.catalog.tensors.values()), file.path),
+    refuses=lambda file, _: npz.refusals(file.catalog.tensors.values()),
 )

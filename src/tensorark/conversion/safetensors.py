@@ -12,7 +12,7 @@ import xxhash
 from tensorark import carry, documents
 from tensorark.api import File
 from tensorark.conversion.ledger import BY_MODEL, Keeps
-from tensorark.conversion.target import Options, Progress, Target, require_none
+from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
 from tensorark.errors import Hint
 from tensorark.formats import safetensors
 from tensorark.formats.zt.digest import content_digest
@@ -27,7 +27,7 @@ from tensorark.writer import CHUNK, check_digest, revalidate
 def write(file: File, target: Path, options: Options) -> list[str]:
     """Write `file` as one safetensors file, or as shards of at most `options.max_shard_size`."""
     tensors = list(file.catalog.tensors.values())
-    hold(tensors, file.path)
+    hold(tensors, file.path, LEAVE_OUT)
     metadata = metadata_of(file)
     if options.max_shard_size is not None:
         return _write_shards(file, target, tensors, metadata, options)
@@ -87,7 +87,7 @@ def metadata_of(file: File) -> dict[str, str] | None:
     return carry.to_text(home.file, held)
 
 
-def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
+def hold(tensors: Sequence[Tensor], path: str | None = None, hint: str | None = None) -> None:
     """Require safetensors to be able to hold each of `tensors`, before the first byte is written.
 
     Raises:
@@ -95,7 +95,7 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
     """
     refusals = list(safetensors.refusals(tensors))
     is_packed = any(each.layout.startswith(PREFIX) for each in tensors)
-    hint = _UNPACK if is_packed else None
+    hint = _UNPACK if is_packed else hint
     require_none(refusals, len(tensors), holder="safetensors", path=path, hint=hint)
 
 
@@ -140,5 +140,6 @@ SAFETENSORS: Final = Target(
     options=frozenset({"max_shard_size"}),
     put=write,
     keeps=Keeps(BY_MODEL),
-    require=lambda file: hold(list(file.catalog.tensors.values()), file.path),
+    require=lambda file, _: hold([*file.catalog.tensors.values()], file.path, LEAVE_OUT),
+    refuses=lambda file, _: safetensors.refusals(file.catalog.tensors.values()),
 )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tensorark.api import File
 from tensorark.conversion.ledger import Keeps, Loss, settle
-from tensorark.errors import Unsupported, quoted
+from tensorark.errors import Hint, Unsupported, quoted
+
+LEAVE_OUT: Final = Hint(
+    'drop=["tensors"] leaves them out and lists them',
+    tark="--drop tensors leaves them out and lists them",
+)
 
 Progress = Callable[[int], None]
 """Called with the number of payload bytes that have just passed."""
@@ -39,8 +44,12 @@ class Options:
     progress: Progress = lambda _done: None
 
 
-def _hold_anything(_file: File) -> None:
+def _hold_anything(_file: File, _options: Options) -> None:
     """Refuse nothing."""
+
+
+def _refuse_none(_file: File, _options: Options) -> Iterable[tuple[str, str]]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +59,8 @@ class Target:
     `put` writes an opened model to a path and returns the files it made. It refuses what the
     format cannot hold before the first byte, and publishes everything or nothing; `keeps` says what
     it keeps beside tensors.
-    `require` makes the same refusals alone, so that a plan can be judged without writing.
+    `require` makes the same refusals alone, so that a plan can be judged without writing; `refuses`
+    gives the tensors that it cannot hold, with reasons.
     """
 
     name: str
@@ -58,7 +68,15 @@ class Target:
     options: frozenset[str]
     put: Callable[[File, Path, Options], list[str]]
     keeps: Keeps
-    require: Callable[[File], None] = _hold_anything
+    require: Callable[[File, Options], None] = _hold_anything
+    refuses: Callable[[File, Options], Iterable[tuple[str, str]]] = _refuse_none
+
+    def fitted(self, file: File, options: Options) -> tuple[File, tuple[Loss, ...]]:
+        """Return `file` without the tensors that it cannot hold, and these, if they may be lost."""
+        if "tensors" not in options.drop:
+            return file, ()
+        gone = [name for name, _ in self.refuses(file, options)]
+        return without(file, gone), tuple(Loss("tensors", name) for name in gone)
 
     def settle(self, file: File, path: Path, drop: Collection[str] = ()) -> tuple[Loss, ...]:
         """Return what is lost when `file` is written to `path`; see `conversion.ledger.settle`.
@@ -76,6 +94,15 @@ class Target:
         """
         self.settle(file, path, options.drop)
         return self.put(file, path, options)
+
+
+def without(file: File, names: Collection[str]) -> File:
+    """Return `file` without some of its tensors."""
+    if not names:
+        return file
+    gone = {*names}
+    tensors = {name: each for name, each in file.catalog.tensors.items() if name not in gone}
+    return file.with_catalog(replace(file.catalog, tensors=tensors))
 
 
 _SHOWN: Final = 8

@@ -6,7 +6,7 @@ planned, judge the result by the reader's own rules, publish.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from tensorark import api, carry
 from tensorark.api import File
 from tensorark.carry import brought_home
 from tensorark.conversion.ledger import BY_MODEL, Keeps
-from tensorark.conversion.target import Options, Progress, Target, require_none
+from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
 from tensorark.errors import Error, InvalidInput, Unsupported
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
@@ -69,7 +69,7 @@ def _planned_blob(file: File) -> Placed:
     return planning.plan_blob(tensors[0])
 
 
-def _require_blob(file: File) -> None:
+def _require_blob(file: File, _options: Options) -> None:
     _planned_blob(file)
 
 
@@ -122,7 +122,7 @@ def hold(tensors: Sequence[Tensor], path: str | None = None) -> None:
         Unsupported: naming every tensor that it cannot hold.
     """
     refusals = list(planning.refusals(tensors))
-    require_none(refusals, len(tensors), holder="Tensorbit", path=path)
+    require_none(refusals, len(tensors), holder="Tensorbit", path=path, hint=LEAVE_OUT)
 
 
 def _write_blob(file: File, placed: Placed, sink: Sink, progress: Progress) -> None:
@@ -169,8 +169,12 @@ def _blob_keeps(file: File, path: Path, kind: str, name: str) -> bool:
     return key == KEY and isinstance(facts, Mapping) and facts.keys() <= {"n", "m"}
 
 
-def _require(file: File) -> None:
+def _require(file: File, _options: Options) -> None:
     hold(contents(file)[0], file.path)
+
+
+def _refusals(file: File, _options: Options) -> Iterator[tuple[str, str]]:
+    return planning.refusals(contents(file)[0])
 
 
 TENSORBIT: Final = Target(
@@ -180,6 +184,7 @@ TENSORBIT: Final = Target(
     put=write_container,
     keeps=Keeps(BY_MODEL),
     require=_require,
+    refuses=_refusals,
 )
 TENSORBIT_BLOB: Final = Target(
     name="tb",
@@ -188,6 +193,7 @@ TENSORBIT_BLOB: Final = Target(
     put=write_blob,
     keeps=Keeps(frozenset(), _blob_keeps),
     require=_require_blob,
+    refuses=_refusals,
 )
 TENSORBIT_DIRECTORY: Final = Target(
     name="tensorbit-directory",
@@ -196,4 +202,5 @@ TENSORBIT_DIRECTORY: Final = Target(
     put=write_directory,
     keeps=Keeps(BY_MODEL),
     require=_require,
+    refuses=_refusals,
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from tensorark.api import File
 from tensorark.conversion.ledger import BY_MODEL, Keeps
-from tensorark.conversion.target import Options, Target, require_none
+from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
 from tensorark.formats.zt.rules import MAX_NAME
 from tensorark.hub import hub
 from tensorark.io.publish import publish
@@ -19,8 +20,7 @@ def write(file: File, target: Path, options: Options) -> list[str]:
     """Write `file` as one `.zt`, canonical unless something else is asked for."""
     file = hub(file)
     digest = None if options.digest is None else check_choice(options.digest)
-    plain = options.align is None and options.encoding is None
-    hold(file, canonical=plain and digest in {None, "xxh3"})
+    hold(file, options)
     compression = compression_of(
         options.encoding, level=options.level, frame_size=options.frame_size
     )
@@ -36,20 +36,42 @@ def write(file: File, target: Path, options: Options) -> list[str]:
     return [str(target)]
 
 
-def hold(file: File, *, canonical: bool = False) -> None:
+def hold(file: File, options: Options) -> None:
     """Require a `.zt` to be able to hold the names of all tensors, before the first byte.
 
     Raises:
         Unsupported: naming every tensor that it cannot hold.
     """
-    names = file.catalog.tensors
-    refusals = [
-        (name, reason)
-        for name in names
-        if not (name.isascii() and 0 < len(name) <= MAX_NAME and "\0" not in name)
-        and (reason := _unnamable(name, canonical=canonical))
-    ]
-    require_none(refusals, len(names), holder="a .zt", path=file.path)
+    _require([*_refusals(file, options)], file, LEAVE_OUT)
+
+
+def hold_names(file: File) -> None:
+    """Require the same of a `.zt` that need not be canonical, where nothing may be left out.
+
+    Raises:
+        Unsupported: as `hold`.
+    """
+    _require([*_unnamed(file, canonical=False)], file)
+
+
+def _require(refusals: list[tuple[str, str]], file: File, hint: str | None = None) -> None:
+    total = len(file.catalog.tensors)
+    require_none(refusals, total, holder="a .zt", path=file.path, hint=hint)
+
+
+def _refusals(file: File, options: Options) -> Iterator[tuple[str, str]]:
+    plain = options.align is None and options.encoding is None
+    return _unnamed(file, canonical=plain and options.digest in {None, "xxh3"})
+
+
+def _unnamed(file: File, *, canonical: bool) -> Iterator[tuple[str, str]]:
+    """Yield the tensors of whose name a `.zt` has none, and why."""
+    for name in file.catalog.tensors:
+        if name.isascii() and 0 < len(name) <= MAX_NAME and "\0" not in name:
+            continue
+        reason = _unnamable(name, canonical=canonical)
+        if reason:
+            yield name, reason
 
 
 def _unnamable(name: str, *, canonical: bool) -> str | None:
@@ -72,4 +94,5 @@ ZT: Final = Target(
     put=write,
     keeps=Keeps(BY_MODEL),
     require=hold,
+    refuses=_refusals,
 )
