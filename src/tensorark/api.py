@@ -39,6 +39,7 @@ from tensorark.io.memory import allocate, installed
 from tensorark.io.shards import Shards
 from tensorark.io.sibling import descendant, sibling
 from tensorark.limits import DEFAULT, Limits
+from tensorark.matching import near
 from tensorark.model import Catalog, Encoded, Part, Span, Tensor, Undescribed, cut
 from tensorark.payload import Passing, is_ruled, judge_layout
 from tensorark.rules import Finding, Reading
@@ -197,13 +198,17 @@ class File(Mapping[str, TensorView]):
         """Return the tensor `name`.
 
         Raises:
-            NotFound: when there is none.
+            NotFound: when there is none, with names like it in the hint.
         """
         try:
             return TensorView(self, self.catalog.tensors[name])
         except KeyError:
             raise NotFound(
-                "no such tensor", code="no-tensor", path=self.path, where=("objects", str(name))
+                "no such tensor",
+                code="no-tensor",
+                path=self.path,
+                where=("objects", str(name)),
+                hint=lambda: near(str(name), self),
             ) from None
 
     def __contains__(self, name: object) -> bool:

@@ -15,7 +15,7 @@ mismatch) · 2 usage · 3 malformed or truncated input · 4 understood but unsup
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from errno import EACCES, ENOENT
 from typing import ClassVar, Final, Self, cast
 
@@ -76,7 +76,7 @@ class Error(Exception):
         offset: int | None = None,
         expected: object = None,
         found: object = None,
-        hint: str | None = None,
+        hint: str | Callable[[], str | None] | None = None,
         section: str | None = None,
     ) -> None:
         super().__init__(detail)
@@ -87,8 +87,22 @@ class Error(Exception):
         self.offset = offset
         self.expected = expected
         self.found = found
-        self.hint = hint
+        self._hint = hint
         self.section = section
+
+    @property
+    def hint(self) -> str | None:
+        """What may help.
+
+        What takes time is looked for when it is first asked for: many errors are caught unseen.
+        """
+        if callable(self._hint):
+            self._hint = self._hint()
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str | None) -> None:
+        self._hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by rebuilding from `detail` and restoring the fields."""

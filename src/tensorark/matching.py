@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from fnmatch import translate
 from functools import lru_cache
+from heapq import nlargest
 from itertools import islice
 from typing import Final
 
@@ -18,6 +19,8 @@ from tensorark.errors import NotFound, quoted
 
 _SEARCHED: Final = 20_000
 """Names among which similar ones are looked for."""
+_COMPARED: Final = 200
+"""Names that are compared in full."""
 _LONGEST: Final = 200
 """Characters of a name or pattern that is compared with others; comparing costs their square."""
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
@@ -66,7 +69,7 @@ def near(name: str, known: Iterable[str]) -> str | None:
     few = list(islice(known, _SEARCHED + 1))
     if len(few) > _SEARCHED or len(name) > _LONGEST:
         return None
-    return _question(get_close_matches(name, [each for each in few if len(each) <= _LONGEST], 3))
+    return _question(_closest(name, [each for each in few if len(each) <= _LONGEST], 3))
 
 
 def near_pattern(glob: str, names: Collection[str]) -> str | None:
@@ -85,11 +88,35 @@ def _others(glob: str, names: Iterable[str]) -> Iterator[str]:
 
     def known(match: re.Match[str]) -> str:
         word = match[0]
-        near_ = [] if word in words else get_close_matches(word, words, 1)
+        near_ = [] if word in words else _closest(word, words, 1)
         return near_[0] if near_ else word
 
     for pattern in dict.fromkeys((glob, _WORD.sub(known, glob))):
         yield from (pattern, f"*{pattern}", f"{pattern}*", f"*{pattern}*")
+
+
+def _closest(name: str, known: Iterable[str], count: int) -> list[str]:
+    """Return the names most like `name`, the likeliest first.
+
+    A slip leaves both ends of a name as they are, so that only those are compared in full, which
+    costs a hundred times as much, that share most with its ends.
+    """
+    nearest = nlargest(_COMPARED, known, key=lambda other: _shared(name, other))
+    return get_close_matches(name, nearest, count)
+
+
+def _shared(one: str, other: str) -> int:
+    """Count the characters that two names have in common at their ends."""
+    return _first_difference(one, other) + _first_difference(reversed(one), reversed(other))
+
+
+def _first_difference(one: Iterable[str], other: Iterable[str]) -> int:
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
 
 
 def _question(found: Sequence[str]) -> str | None:

@@ -23,6 +23,7 @@ from tensorark.generation import generation
 from tensorark.io.inputs import amending, operation
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
+from tensorark.matching import near
 from tensorark.model import Span
 from tensorark.verbatim import Progress
 from tensorark.wire.cbor import Unencodable, encode
@@ -93,11 +94,7 @@ def _attributes(file: File, tensor: str | None) -> Attributes | None:
     carried = brought_home(file.catalog)
     if tensor is None:
         return carried.file
-    if tensor not in file:
-        raise NotFound(
-            "no such tensor", code="no-tensor", path=file.path, where=("objects", tensor)
-        )
-    return carried.tensors.get(tensor)
+    return carried.tensors.get(file[tensor].name)
 
 
 def _edited(
@@ -106,7 +103,10 @@ def _edited(
     """Return the attributes after the edit; None for none, as if there had never been any."""
     for key in remove:
         if key not in old:
-            raise NotFound("no such attribute", path=file.path, where=("attributes", key))
+            hint = near(key, old)
+            raise NotFound(
+                "no such attribute", path=file.path, where=("attributes", key), hint=hint
+            )
     kept = {key: value for key, value in {**old, **values}.items() if key not in remove}
     return kept or None
 

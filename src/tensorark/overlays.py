@@ -18,7 +18,7 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried, brought_home
-from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
+from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN
 from tensorark.formats.zt.manifest import Manifest
@@ -81,9 +81,8 @@ def overlay(
     with ExitStack() as opened:
         below = opened.enter_context(api.open(base))
         above = hub(opened.enter_context(api.open(changes)))
-        unknown = [name for name in remove if name not in below]
-        if unknown:
-            raise NotFound("no such tensor", path=below.path, where=("objects", unknown[0]))
+        for name in remove:
+            below[name]  # or there is none
         kept = [name for name in below if name not in above and name not in set(remove)]
         under, over = brought_home(below.catalog), brought_home(above.catalog)
         file = under.file if over.file is None else {**(under.file or {}), **over.file}

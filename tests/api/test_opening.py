@@ -250,3 +250,24 @@ def test_content_decides_and_not_the_name(model, tmp_path):
     os.link(model[0], renamed)
     with tensorark.open(renamed) as file:
         assert file.format.name == "zt"
+
+
+def test_names_like_a_wrong_one_are_offered(model, monkeypatch):
+    path, _ = model
+    with tensorark.open(path) as file:
+        for call in (
+            lambda: file["t33"],
+            lambda: tensorark.metadata_of(path, tensor="t33"),
+            lambda: tensorark.overlay(path, path, path.with_name("o.zt"), remove=["t33"]),
+            lambda: ark.safe_open(path).get_tensor("t33"),
+        ):
+            with pytest.raises(KeyError, match=r'hint: did you mean .*"t3"') as caught:
+                call()
+            assert '"t3"' in pickle.loads(pickle.dumps(caught.value)).hint
+        with pytest.raises(KeyError, match=r'did you mean "epoch"'):
+            tensorark.edit_metadata(path, remove=["epocs"])
+        # They are looked for when somebody asks: many a miss is caught unseen.
+        monkeypatch.setattr("tensorark.api.near", lambda *_: pytest.fail("looked for"))
+        assert file.get("t33") is None
+        with pytest.raises(KeyError):
+            file["t33"]

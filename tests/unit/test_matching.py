@@ -1,5 +1,6 @@
 """Names by patterns: what is chosen, what is refused, and what is offered instead."""
 
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 import pytest
@@ -73,3 +74,17 @@ def test_looking_for_names_is_bounded():
 
 def test_near_names_are_offered():
     assert near("lm_head.wieght", NAMES) == 'did you mean "lm_head.weight"?'
+
+
+def test_few_of_many_names_are_compared_in_full(monkeypatch):
+    compared = []
+
+    def counted(name, known, count):
+        compared.extend(known)
+        return get_close_matches(name, known, count)
+
+    monkeypatch.setattr("tensorark.matching.get_close_matches", counted)
+    names = [f"model.layers.{i}.experts.{j}.proj.weight" for i in range(100) for j in range(100)]
+    hint = near("model.layers.31.experts.77.porj.weight", names)
+    assert '"model.layers.31.experts.77.proj.weight"' in hint
+    assert len(compared) <= 200  # each costs a tenth of a millisecond

@@ -12,7 +12,6 @@ import click
 
 from tensorark.api import File
 from tensorark.cli import lenience, parameters
-from tensorark.cli.models import view_of
 from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import Terminal, is_terminal, terminal
 from tensorark.cli.verb import verb
@@ -132,7 +131,7 @@ def _to_standard_output(chunk: Any) -> None:
 def _chunks(
     out: Terminal, file: File, name: str, form: str, steps: tuple[Any, ...] | None, role: str | None
 ) -> Iterator[Any]:
-    view = view_of(file, name)
+    view = file[name]
     if form == "stored" or (form == "raw" and steps is None):
         yield from _bytes_of(file, name, role, as_stored=form == "stored")
         return

@@ -13,6 +13,7 @@ from tensorark.cli.verb import verb
 from tensorark.errors import NotFound, escaped
 from tensorark.inspect.plain import plain
 from tensorark.inspect.text import nbytes_text, value_text
+from tensorark.matching import near
 from tensorark.metadata import Edit, edit_metadata, metadata_of
 
 
@@ -77,7 +78,8 @@ def _get(out: Terminal, path: str, tensor: str | None, words: tuple[str, ...]) -
         raise click.UsageError("get takes one KEY at most")
     held = metadata_of(path, tensor=tensor)
     if words and words[0] not in held:
-        raise NotFound("no such attribute", path=path, where=("attributes", words[0]))
+        hint = near(words[0], held)
+        raise NotFound("no such attribute", path=path, where=("attributes", words[0]), hint=hint)
     if out.json:
         out.document("meta", {"path": path, "tensor": tensor, "attributes": plain(held)})
     elif words:

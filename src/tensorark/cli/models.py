@@ -17,9 +17,7 @@ from tensorark.cli import lenience
 from tensorark.cli.complaint import complain, described
 from tensorark.cli.options import settings
 from tensorark.cli.terminal import terminal
-from tensorark.errors import Error, InvalidInput, NotFound
-from tensorark.matching import near
-from tensorark.view import TensorView
+from tensorark.errors import Error, InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +66,6 @@ def models(path: str) -> list[str]:
             raise
         # A folder of Tensorbit blobs is one model, which no file lists.
         return [path] if all(each.endswith(".tb") for each in found) else found
-
-
-def view_of(file: File, name: str) -> TensorView:
-    """Return the tensor `name` of `file`.
-
-    Raises:
-        NotFound: when there is none, with names like it in the hint.
-    """
-    try:
-        return file[name]
-    except NotFound as error:
-        error.hint = near(name, file)
-        raise
 
 
 def each_model(

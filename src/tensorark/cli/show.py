@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from tensorark.cli import lenience, parameters
-from tensorark.cli.models import view_of
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import LimitExceeded
@@ -61,7 +60,7 @@ def command(
                 value = report(file)
             _show(out, value, report_lines(value))
             return
-        view = view_of(file, name)
+        view = file[name]
         value = {"path": file.path, "tensor": full(view.tensor)}
         lines = list(tensor_lines(value["tensor"]))
         if decode:

@@ -26,6 +26,7 @@ from tensorark.formats.ninfer.layouts import (
     misfit,
     unknown,
 )
+from tensorark.matching import near
 from tensorark.model import Blob, Part, Raw, Tensor
 from tensorark.wire.jsonplaces import Places
 from tensorark.wire.strictjson import Real
@@ -292,7 +293,12 @@ class Directory:
         """
         row = self.rows.get(name)
         if row is None:
-            raise NotFound("no such object", code="no-object", where=("objects", name))
+            raise NotFound(
+                "no such object",
+                code="no-object",
+                where=("objects", name),
+                hint=lambda: near(name, self.rows),
+            )
         return self.stored(row)
 
     def stored(self, row: int) -> Stored:

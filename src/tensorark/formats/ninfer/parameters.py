@@ -19,6 +19,7 @@ from tensorark.formats.ninfer.directory import (
     StoredTensor,
     tensor_of,
 )
+from tensorark.matching import near
 from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.vocab.ninfer import DIRECT
 
@@ -78,7 +79,12 @@ class Parameters(Mapping[str, Parameter]):
             NotFound: when it is not bound.
         """
         if name not in self._bindings:
-            raise NotFound("no such parameter", code="no-parameter", where=("bindings", str(name)))
+            raise NotFound(
+                "no such parameter",
+                code="no-parameter",
+                where=("bindings", str(name)),
+                hint=lambda: near(str(name), self),
+            )
         return parameter(self._directory, name, self._bindings[name])
 
     def __contains__(self, name: object) -> bool:
