@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from tensorark.carry import Carried, brought_home
 from tensorark.errors import (
     Error,
     Hint,
@@ -83,6 +84,7 @@ class File(Mapping[str, TensorView]):
 
     __slots__ = (
         "_absolute",
+        "_home",
         "_options",
         "_passed",
         "_ruled",
@@ -116,6 +118,7 @@ class File(Mapping[str, TensorView]):
         self._absolute = os.path.abspath(path)  # noqa: PTH100 - no I/O
         store = None if store is None else os.path.abspath(store)  # noqa: PTH100 - no I/O
         self._passed: set[tuple[object, ...]] = set()  # tensors whose layout was judged
+        self._home: tuple[Catalog | None, Carried] = (None, Carried(None, {}))
         self._ruled: tuple[Catalog | None, bool] = (None, False)
         self._options = (io, structural, limits, store, lenient, length)
 
@@ -222,8 +225,30 @@ class File(Mapping[str, TensorView]):
 
     @property
     def attributes(self) -> Mapping[str, object]:
-        """Attributes of the whole file (`__metadata__` of safetensors); empty where it has none."""
-        return self.catalog.attributes or MappingProxyType({})
+        """Attributes of the whole file; empty where it has none.
+
+        In formats that hold text only, such as `__metadata__` of safetensors, what we wrote there
+        has its types again; ``catalog.attributes`` is what stands in the file.
+        """
+        return self._carried().file or MappingProxyType({})
+
+    def attributes_of(self, tensor: Tensor) -> Mapping[str, object]:
+        """Return the attributes of a tensor, with their types; empty where it has none."""
+        own = tensor.attributes or MappingProxyType({})
+        if self.catalog.format == "zt":
+            return own
+        carried = self._carried().tensors.get(tensor.name)
+        return own if carried is None else MappingProxyType({**carried, **own})
+
+    def _carried(self) -> Carried:
+        """Return all attributes with their types, found out once."""
+        if self.catalog.format == "zt":  # they stand in the file as they are
+            return Carried(self.catalog.attributes, {})
+        catalog, home = self._home
+        if catalog is not self.catalog:
+            home = brought_home(self.catalog)
+            self._home = self.catalog, home
+        return home
 
     @property
     def parameters(self) -> ParameterViews:

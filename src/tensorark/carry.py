@@ -7,11 +7,11 @@ exactly, in one entry of ours that is read back on the way home. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tensorark.errors import InvalidInput
+from tensorark.errors import InvalidInput, Where
 from tensorark.formats.safetensors.header import Tensors
 from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.index import ShardIndex
@@ -41,18 +41,31 @@ def to_text(file: Attributes, tensors: Iterable[Tensor]) -> dict[str, str] | Non
     by_name = {each.name: dict(each.attributes) for each in tensors if each.attributes is not None}
     if file is None and not by_name:
         return None
+    for where in _untexted(file, by_name):
+        raise InvalidInput("the name of an attribute is not text", code="attribute", where=where)
     text = {k: v for k, v in (file or {}).items() if isinstance(v, str) and k != ENTRY}
     typed = {k: v for k, v in (file or {}).items() if k not in text}
     if not typed and not by_name:
         return text
     entry = _entry({"file": None if file is None else typed, "tensors": by_name})
     exact = _read(entry)
-    if exact is None:
-        detail = "the name of an attribute is not text"
-        raise InvalidInput(detail, code="attribute", where=("attributes",))
     # Shown as it will be read back: a tuple, say, as the list that it becomes.
-    shown = {key: _shown(value) for key, value in (exact.file or {}).items()}
+    shown = {key: _shown(value) for key, value in ((exact and exact.file) or {}).items()}
     return {key: text[key] if key in text else shown[key] for key in file or ()} | {ENTRY: entry}
+
+
+def _untexted(file: Attributes, tensors: Mapping[str, Mapping[str, object]]) -> Iterator[Where]:
+    """Yield where a name of an attribute is not text."""
+    yield from (("attributes", str(key)) for key in _keys(file) if not isinstance(key, str))
+    for name, held in tensors.items():
+        for key in _keys(held):
+            if not isinstance(key, str):
+                yield ("objects", name, "attributes", str(key))
+
+
+def _keys(attributes: Attributes) -> Iterable[object]:
+    """Return the keys as callers gave them, who may not have asked a type checker."""
+    return attributes or ()
 
 
 def _entry(exact: Mapping[str, object]) -> str:

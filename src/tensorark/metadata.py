@@ -78,7 +78,7 @@ def edit_metadata(
         size = file.source.size()
         old = _attributes(file, tensor)
         new = _edited(file, old or {}, values or {}, remove)
-        if _encoded(new or {}) == _encoded(old or {}) and not repack:
+        if _encoded(new or {}, tensor) == _encoded(old or {}, tensor) and not repack:
             return Edit(path=file.path, attributes=new or {}, before=size, after=size)
         carried = _with(brought_home(file.catalog), tensor, new)
         if file.format.name == "zt" and not repack:
@@ -111,14 +111,15 @@ def _edited(
     return kept or None
 
 
-def _encoded(attributes: Attributes) -> bytes:
+def _encoded(attributes: Attributes, tensor: str | None) -> bytes:
     try:
         return encode(attributes)
     except Unencodable as error:
+        whose = () if tensor is None else ("objects", tensor)
         raise InvalidInput(
             f"an attribute cannot be stored: {error.detail}",
             code="attribute",
-            where=("attributes", *error.where),
+            where=(*whose, "attributes", *error.where),
         ) from None
 
 

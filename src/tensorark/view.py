@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
@@ -51,6 +50,10 @@ class Payload(Protocol):
 
     def private(self, part: Part) -> memoryview | None:
         """Return the bytes of a part for writing, without copying; None where that cannot be."""
+        ...
+
+    def attributes_of(self, tensor: Tensor) -> Mapping[str, object]:
+        """Return the attributes of a tensor, with their types; empty where it has none."""
         ...
 
     @property
@@ -143,7 +146,7 @@ class TensorView:
     @property
     def attributes(self) -> Mapping[str, object]:
         """Attributes of this tensor; empty where the file has none."""
-        return self.tensor.attributes or MappingProxyType({})
+        return self._file.attributes_of(self.tensor)
 
     @property
     def _main(self) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import math
 import os
@@ -99,6 +100,34 @@ def test_what_cannot_be_stored_is_refused_and_harms_nothing(model, values):
     assert [path.name for path in model.parent.iterdir()] == [model.name]
 
 
+@pytest.mark.parametrize("suffix", [".zt", ".safetensors", ".npz"])
+def test_an_attribute_that_cannot_be_stored_is_named(suffix, tmp_path, model):
+    moment = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    target = tmp_path / f"x{suffix}"
+    arrays = {"w": np.ones(2, "f4")}
+
+    def write(file, tensor=None):
+        source = tmp_path / "source.zt"
+        with tensorark.Writer(source, attributes=file) as writer:
+            writer.add("w", arrays["w"], attributes=tensor)
+
+    for call, where in [
+        (lambda: ark.save_file(arrays, target, {"k": {"at": [moment]}}), "attributes.k.at[0]"),
+        (lambda: ark.save_file(arrays, target, {1: "a", "b": 2}), 'attributes["1"]'),
+        (lambda: edit_metadata(model, {"k": moment}), "attributes.k"),
+        (lambda: edit_metadata(model, {"k": moment}, tensor="w"), "objects.w.attributes.k"),
+        (lambda: write({}, {"k": moment}), "objects.w.attributes.k"),
+        (lambda: write({"k": moment}), "attributes.k"),
+    ]:
+        with pytest.raises(tensorark.InvalidInput) as caught:
+            call()
+        assert f"at {where}" in str(caught.value)
+        assert "datetime is none of text, bytes" in str(caught.value) or "not text" in str(
+            caught.value
+        )
+    assert not target.exists()
+
+
 @pytest.mark.parametrize("key", ["", "k\0", "k" * 1025])
 def test_a_key_that_is_no_name_of_a_zt_is_refused(tmp_path, key):
     path = tmp_path / "m.zt"
@@ -180,3 +209,24 @@ def test_a_split_model_is_edited_in_its_root_and_an_index_is_not_edited(tmp_path
     tensorark.convert(tmp_path / "in.zt", tmp_path / "s.safetensors", max_shard_size=400)
     with pytest.raises(tensorark.Unsupported):
         edit_metadata(tmp_path / "s.safetensors.index.json", {"k": 2})
+
+
+@pytest.mark.parametrize("suffix", [".zt", ".safetensors", ".npz", ".tbm"])
+def test_attributes_look_the_same_from_every_format(suffix, tmp_path):
+    source, target = tmp_path / "source.zt", tmp_path / f"x{suffix}"
+    with tensorark.Writer(source, attributes=TYPED) as writer:
+        writer.add("w", np.ones((4, 4), "f4"), attributes={"k": [1, None]})
+        writer.add("v", np.ones((4, 4), "f4"))
+    tensorark.convert(source, target)
+    with tensorark.open(target) as file:
+        held = {key: value for key, value in file.attributes.items() if key != "tensorbit"}
+        assert held == TYPED
+        assert type(held["x"]) is float
+        assert {**file["w"].attributes, "tensorbit": 0} == {"k": [1, None], "tensorbit": 0}
+        assert "k" not in file["v"].attributes
+    if suffix == ".safetensors":  # what others see stays text
+        with safetensors.safe_open(target, "np") as theirs, ark.safe_open(target) as ours:
+            assert ours.metadata() == theirs.metadata()
+    tensorark.convert(target, tmp_path / "again.zt")
+    with tensorark.open(tmp_path / "again.zt") as again, tensorark.open(target) as file:
+        assert again.attributes == file.attributes

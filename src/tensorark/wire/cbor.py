@@ -416,7 +416,8 @@ def _encode(value: object, out: bytearray, level: int) -> None:
     elif isinstance(value, list | tuple):
         _encode_array(value, out, level + 1)
     else:
-        raise Unencodable(f"a {type(value).__name__} has no place in CBOR metadata")
+        known = "text, bytes, numbers, booleans, None, lists and maps"
+        raise Unencodable(f"{type(value).__name__} is none of {known}")
 
 
 def _encode_array(values: Sequence[object], out: bytearray, level: int) -> None:
