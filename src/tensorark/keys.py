@@ -10,7 +10,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -18,8 +18,7 @@ from tensorark.api import PathLike
 from tensorark.documents import read_bytes
 from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported, printable
 from tensorark.hashing import sha256_of
-from tensorark.io.publish import publish
-from tensorark.io.writer import write_failed
+from tensorark.io.publish import Staged, sync_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -53,6 +52,8 @@ def make_key(
 
     Raises:
         InvalidInput: when either file exists; none is ever replaced.
+        ReadFailed: when the system refuses; none of the two is there then, unless the code is
+            ``not-durable``.
         Unsupported: when `cryptography` is not installed.
     """
     _require()
@@ -79,16 +80,14 @@ def make_key(
     )
     target = Path(path)
     shown = Path(public) if public is not None else target.with_name(target.name + PUBLIC_SUFFIX)
-    if os.path.lexists(shown) or shown.absolute() == target.absolute():
+    if shown.absolute() == target.absolute():
         raise _exists(shown)
-    _write_private(target, text)
     try:
-        with publish(shown, overwrite=False) as sink:
-            sink.write(public_pem(secret.public_key()))
-    except BaseException:
-        with suppress(OSError):  # made by us a moment ago, and nobody has its public half
-            target.unlink()
-        raise
+        _write_pair((target, text), (shown, public_pem(secret.public_key())))
+    except InvalidInput as error:
+        if error.code != "exists":
+            raise
+        raise _exists(Path(error.path or "")) from error
     return key_id(secret.public_key())
 
 
@@ -275,24 +274,26 @@ def _other_kind(
     )
 
 
-def _write_private(target: Path, text: bytes) -> None:
-    """Write a file that nobody else can open at any time, and that was not there before."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
-    try:
-        descriptor = os.open(target, flags, 0o600)
-    except FileExistsError as error:
-        raise _exists(target) from error
-    except OSError as error:
-        raise write_failed(error, str(target)) from error
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        with suppress(OSError):
-            target.unlink()
-        raise write_failed(error, str(target)) from error
+def _write_pair(private: tuple[Path, bytes], public: tuple[Path, bytes]) -> None:
+    """Let two new files appear: one for its owner alone, and one for everybody, or none of them."""
+    with ExitStack() as dropping:
+        staged = []
+        for (path, text), mode in ((private, 0o600), (public, 0o666)):
+            staged.append(Staged(path, overwrite=False, direct=False, mode=mode))
+            dropping.callback(staged[-1].drop)
+            staged[-1].sink.write(text)
+            staged[-1].sink.sync()
+        secret, shown = staged
+        try:
+            secret.reveal()
+            shown.reveal()
+        except BaseException:
+            if secret.is_revealed() and not shown.is_revealed():
+                with suppress(OSError):  # made a moment ago, and nobody has its public half
+                    secret.target.unlink()
+            raise
+    for file in staged:
+        sync_name(file.target)
 
 
 def _exists(path: Path) -> InvalidInput:

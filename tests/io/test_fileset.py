@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +14,10 @@ import pytest
 
 import tensorark
 import tensorark.numpy
-from tensorark.errors import InvalidInput
+from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io import fileset
 from tensorark.io.fileset import fresh, publish_folder, publish_set
+from tensorark.io.publish import publish
 
 
 def members(root: Path) -> list[str]:
@@ -109,6 +112,73 @@ def test_what_a_dead_writer_left_is_cleared_by_the_next_one(tmp_path):
     write(tmp_path / "r", ["a", "b"], b"newer")
     assert names_in(tmp_path) == ["2-a", "2-b", "r"]
     assert content(tmp_path / "r") == [b"newer"] * 2
+
+
+class UnsyncedFolders:
+    """Lets the syncing of folders fail from call number `at` on; files are synced."""
+
+    def __init__(self, monkeypatch, at):
+        self.at, self.calls, self.real = at, 0, os.fsync
+        monkeypatch.setattr(os, "fsync", self)
+
+    def __call__(self, descriptor):
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            return self.real(descriptor)
+        self.calls += 1
+        if self.calls > self.at:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return None
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_the_error_says_what_stands_when_folders_of_a_set_cannot_be_synced(
+    tmp_path, monkeypatch, at
+):
+    write(tmp_path / "r", ["a", "b"], b"old")
+    before = names_in(tmp_path)
+    with monkeypatch.context() as patched:
+        unsynced = UnsyncedFolders(patched, at)
+        with pytest.raises(ReadFailed) as caught:
+            write(tmp_path / "r", ["a", "b"], b"new")
+        assert unsynced.calls == at + 1
+    assert caught.value.path == str(tmp_path / "r")
+    if at < 2:  # for the list of names, and before the root
+        assert caught.value.code == "write-failed"
+        assert content(tmp_path / "r") == [b"old"] * 2
+        assert names_in(tmp_path) == before
+        return
+    assert caught.value.code == "not-durable"
+    assert content(tmp_path / "r") == [b"new"] * 2
+    assert {"a", "b"} < set(names_in(tmp_path))  # should the old root come back
+    write(tmp_path / "r", ["c"], b"newer")
+    assert names_in(tmp_path) == ["c", "r"]
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("at", range(2))
+def test_the_error_says_what_stands_when_a_folder_cannot_be_synced(
+    tmp_path, monkeypatch, at, inner
+):
+    def fill(data):
+        with publish_folder(tmp_path / "d", overwrite=True, owns=lambda name: name == "a") as made:
+            if inner:
+                with publish(made / "a", overwrite=False) as sink:
+                    sink.write(data)
+            else:
+                (made / "a").write_bytes(data)
+
+    fill(b"old")
+    with monkeypatch.context() as patched:
+        UnsyncedFolders(patched, at + inner if at else 0)
+        with pytest.raises(ReadFailed) as caught:
+            fill(b"new")
+    assert caught.value.path == str(tmp_path / "d")
+    assert caught.value.code == ("not-durable" if at else "write-failed")
+    assert (tmp_path / "d/a").read_bytes() == (b"new" if at else b"old")
+    if not at:
+        assert names_in(tmp_path) == ["d"]
+    fill(b"newer")
+    assert names_in(tmp_path) == ["d"]
 
 
 @pytest.mark.parametrize("exchanged", [True, False])

@@ -176,6 +176,50 @@ def test_a_new_file_honours_the_umask_and_an_old_one_passes_its_permissions_on(t
         assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == mode
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_nobody_else_ever_opens_a_file_that_is_to_be_private(tmp_path, monkeypatch, named):
+    if named:
+        monkeypatch.setattr(module, "_unnamed", lambda *_: None)
+    modes = []
+    real = os.open
+
+    def noted(path, flags, *rest, **how):
+        descriptor = real(path, flags, *rest, **how)
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        return descriptor
+
+    (tmp_path / "secret").write_bytes(b"old")
+    (tmp_path / "secret").chmod(0o600)
+    before = os.umask(0)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", noted)
+            staged = module.Staged(tmp_path / "new", overwrite=False, mode=0o600)
+            staged.drop()
+            module.Staged(tmp_path / "secret", overwrite=True).drop()
+    finally:
+        os.umask(before)
+    assert modes == [0o600, 0o600]
+
+
+def test_a_filesystem_without_links_keeps_permissions_and_tells_what_is_revealed(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(module.Staged, "_link", lambda *_: False)
+    (tmp_path / "out").write_bytes(b"old")
+    (tmp_path / "out").chmod(0o640)
+    staged = module.Staged(tmp_path / "out", overwrite=True)
+    staged.sink.write(b"new")
+    staged.sink.sync()
+    assert not staged.is_revealed()
+    staged.reveal()
+    assert staged.is_revealed()
+    staged.drop()
+    assert (tmp_path / "out").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+    assert names(tmp_path) == ["out"]
+
+
 def test_another_group_gets_no_more_than_everyone(tmp_path, monkeypatch):
     (tmp_path / "out").write_bytes(b"old")
     (tmp_path / "out").chmod(0o664)
@@ -480,7 +524,10 @@ def test_a_folder_that_cannot_be_synced(tmp_path, monkeypatch, number, fails):
     if fails:
         with pytest.raises(ReadFailed) as caught:
             write(tmp_path / "out", b"1")
-        assert caught.value.code == "write-failed"
+        assert caught.value.code == "not-durable"
+        assert caught.value.path == str(tmp_path / "out")
+        assert "stands" in str(caught.value)
+        assert "nothing was changed" not in str(caught.value)
     else:
         write(tmp_path / "out", b"1")
     assert Path(tmp_path / "out").read_bytes() == b"1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import os
@@ -229,6 +230,37 @@ def test_no_private_key_is_left_when_its_public_key_cannot_be_written(tmp_path):
     with pytest.raises(ReadFailed):
         make_key(tmp_path / "k.pem", tmp_path / "no" / "folder")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_cannot_be_written_whole_is_not_there(tmp_path, monkeypatch):
+    real = os.link
+
+    def refused(*args, **how):
+        if args[1].name == "k.pem.pub":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(*args, **how)
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(ReadFailed) as caught:
+        make_key(tmp_path / "k.pem")
+    assert caught.value.code == "write-failed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_both_halves_stand_when_their_folder_cannot_be_synced(tmp_path, monkeypatch):
+    real = os.fsync
+
+    def refused(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refused)
+    with pytest.raises(ReadFailed) as caught:
+        make_key(tmp_path / "k.pem")
+    assert caught.value.code == "not-durable"
+    secret = read_private(tmp_path / "k.pem").public_key()
+    assert key_id(secret) == key_id(read_public(tmp_path / "k.pem.pub"))
 
 
 def test_a_passphrase_is_needed_and_has_to_be_right(tmp_path, zt):

@@ -221,6 +221,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "missing-resource": "A file that goes with the model is not there.",
         "missing-shard": "A file that the model needs is not there.",
         "no-space": "The disk has no room.",
+        "not-durable": "The new file stands, but a power cut may undo that.",
         "seal-content": "The content digest of a seal is not that over the digests of its parts.",
         "seal-file": "A file is missing, does not open, or is not the one that was sealed.",
         "seal-payload": "The payload of a tensor is not what was sealed.",

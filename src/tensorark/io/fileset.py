@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from tensorark.errors import OVERWRITE, Error, InvalidInput, quoted
+from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed, quoted
 from tensorark.io import locks
 from tensorark.io.inputs import aside, refuse_input
-from tensorark.io.publish import Staged, exists, shortened, sync_folder
+from tensorark.io.publish import Staged, exists, shortened, sync_folder, sync_name
 from tensorark.io.sink import Sink
 from tensorark.io.writer import write_failed
 
@@ -61,7 +61,8 @@ def publish_set(
 
     Raises:
         InvalidInput: as `publish` does, for each of the files.
-        ReadFailed: as `publish` does.
+        ReadFailed: as `publish` does. With code ``not-durable`` the new set stands, and the files
+            of the old one are removed by the next writer.
     """
     root = root.absolute()
     sweep(root, members)
@@ -80,7 +81,7 @@ def publish_set(
         try:
             for each in staged:
                 each.reveal()
-            sync_folder(root.parent)
+            sync_folder(root.parent, root)
             entry.reveal()
         except BaseException:  # an exception may come right behind the call that did it
             is_new = entry.is_revealed()
@@ -91,9 +92,13 @@ def publish_set(
             if journal is not None:
                 journal.close(keep=is_new or any(each.is_revealed() for each in staged))
             raise
-    sync_folder(root.parent)
-    if journal is not None:
-        journal.close(keep=not _remove(root, former, set(names), members))
+    kept = True
+    try:
+        sync_name(root)  # the old files stay until the old root cannot come back
+        kept = not _remove(root, former, set(names), members)
+    finally:
+        if journal is not None:
+            journal.close(keep=kept)
 
 
 def _named(root: Path, members: Members) -> list[str]:
@@ -150,7 +155,7 @@ class _Journal:
             while text:
                 text = text[os.write(self._descriptor, text) :]
             os.fsync(self._descriptor)
-            sync_folder(root.parent)
+            sync_folder(root.parent, root)
         except BaseException as error:
             self.close(keep=False)
             if isinstance(error, OSError):
@@ -212,7 +217,8 @@ def publish_folder(
     Raises:
         InvalidInput: when `path` is no folder, holds something else, is not empty and `overwrite`
             is false (code ``exists``), or holds a file that is read (``same-file``).
-        ReadFailed: when the system refuses.
+        ReadFailed: when the system refuses. With code ``not-durable`` the new folder stands, and
+            the old one is removed by the next writer.
     """
     goal = Path(path).absolute()
     _restore(goal)
@@ -224,14 +230,23 @@ def publish_folder(
         descriptor = os.open(made, os.O_RDONLY)
     except OSError as error:
         raise write_failed(error, str(goal)) from error
+    is_kept = False
     try:
         locks.take(descriptor)
         yield made
-        _sync_files(made)
+        for base, _, _ in os.walk(made):
+            sync_folder(Path(base), goal)
         _exchange(made, goal)
-        sync_folder(goal.parent)
+        is_kept = True  # the old folder, as long as it may come back
+        sync_name(goal)
+        is_kept = False
+    except ReadFailed as error:
+        if error.code == "not-durable" and not is_kept:  # a file inside: nothing stands at `goal`
+            raise write_failed(cast("OSError", error.__cause__), str(goal)) from error
+        raise
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        if not is_kept:
+            shutil.rmtree(made, ignore_errors=True)
         os.close(descriptor)
 
 
@@ -250,11 +265,6 @@ def _require_replaceable(goal: Path, owns: Callable[[str], bool], *, overwrite: 
             path=str(goal),
             found=quoted(strays[0]),
         )
-
-
-def _sync_files(folder: Path) -> None:
-    for base, _, _ in os.walk(folder):
-        sync_folder(Path(base))
 
 
 def _exchange(made: Path, goal: Path) -> None:

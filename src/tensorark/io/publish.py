@@ -27,6 +27,7 @@ from tensorark.io.writer import write_failed
 _PARTIAL: Final = re.compile(r"\A\.(?P<name>.+)\.[0-9a-f]{16}\.partial\Z", re.DOTALL)
 _ROOM: Final = 255 - len("..partial") - 17  # bytes that a file name leaves for the target's
 _STALE: Final = 24 * 60 * 60  # seconds
+_OWN: Final = 0o600  # permissions of a file that gets others later: nobody opens it meanwhile
 
 
 class Staged:
@@ -39,9 +40,17 @@ class Staged:
     __slots__ = ("_descriptor", "_overwrite", "_partial", "sink", "target")
 
     def __init__(
-        self, path: str | os.PathLike[str], *, overwrite: bool, direct: bool = True
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool,
+        direct: bool = True,
+        mode: int = 0o666,
     ) -> None:
         """Begin a file that becomes `path`; refuse at once what cannot become of it.
+
+        It has the permissions `mode`, less the umask, or those of the file that it replaces, from
+        its first byte on.
 
         Raises:
             InvalidInput: when `path` is read by the running operation (code ``same-file``), exists
@@ -56,7 +65,7 @@ class Staged:
         for leftover in leftovers(self.target.parent, name=self.target.name):
             with suppress(OSError):
                 leftover.unlink()
-        self._partial, self._descriptor = _begun(self.target)
+        self._partial, self._descriptor = _begun(self.target, mode if before is None else _OWN)
         try:
             locks.take(self._descriptor)
             if before is not None:
@@ -147,7 +156,7 @@ def publish(
             exists and `overwrite` is false, before and after writing alike (``exists``), or when it
             is no regular file (``not-a-file``).
         ReadFailed: when the system refuses (codes ``missing-folder``, ``no-space``,
-            ``write-failed``).
+            ``write-failed``). With code ``not-durable`` the new file stands, under its name.
     """
     staged = Staged(path, overwrite=overwrite, direct=direct)
     try:
@@ -156,7 +165,7 @@ def publish(
         staged.reveal()
     finally:
         staged.drop()
-    sync_folder(staged.target.parent)
+    sync_name(staged.target)
 
 
 def leftovers(directory: str | os.PathLike[str], *, name: str | None = None) -> list[Path]:
@@ -205,22 +214,22 @@ def _partial(target: Path) -> Path:
     return target.with_name(f".{shortened(target.name)}.{secrets.token_hex(8)}.partial")
 
 
-def _begun(target: Path) -> tuple[Path | None, int]:
+def _begun(target: Path, mode: int) -> tuple[Path | None, int]:
     """Open a new file in the folder of `target`: its temporary name, None for none, and itself."""
-    unnamed = _unnamed(target)
+    unnamed = _unnamed(target, mode)
     if unnamed is not None:
         return None, unnamed
     partial = _partial(target)
-    return partial, _named(partial, target)
+    return partial, _named(partial, target, mode)
 
 
-def _unnamed(target: Path) -> int | None:
+def _unnamed(target: Path, mode: int) -> int | None:
     """Open a file without a name in the folder of `target`; None where there are none."""
     flags = getattr(os, "O_TMPFILE", 0)
     if not flags or not _HAS_FD_LINKS:
         return None
     try:
-        return os.open(target.parent, flags | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o666)
+        return os.open(target.parent, flags | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), mode)
     except OSError:  # the filesystem has none; whatever else is wrong shows with a name, too
         return None
 
@@ -233,7 +242,7 @@ _BLOCK: Final = 8 << 20
 
 def _copy(descriptor: int, partial: Path, target: Path) -> None:
     """Copy a file that can have no name into one that has, onto the disk."""
-    named = _named(partial, target)
+    named = _named(partial, target, _OWN)
     try:
         locks.take(named)
         at = 0
@@ -241,6 +250,7 @@ def _copy(descriptor: int, partial: Path, target: Path) -> None:
             at += os.pwrite(named, data, at)
         os.fchmod(named, stat.S_IMODE(os.fstat(descriptor).st_mode))
         os.fsync(named)
+        os.dup2(named, descriptor, inheritable=False)  # from now on it is the file
     finally:
         os.close(named)
 
@@ -248,11 +258,11 @@ def _copy(descriptor: int, partial: Path, target: Path) -> None:
 _HAS_FD_LINKS: Final = Path("/proc/self/fd").is_dir()
 
 
-def _named(partial: Path, target: Path) -> int:
+def _named(partial: Path, target: Path, mode: int) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
-        return os.open(partial, flags, 0o666)  # the umask takes its part
+        return os.open(partial, flags, mode)  # the umask takes its part
     except OSError as error:
         raise write_failed(error, str(target)) from error
 
@@ -284,7 +294,7 @@ def _claim(partial: Path, target: Path) -> None:
 
     A process killed between these two calls leaves an empty file; nothing portable avoids that.
     """
-    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWN))
     try:
         partial.replace(target)
     except BaseException:
@@ -298,12 +308,39 @@ def exists(target: Path) -> InvalidInput:
     return InvalidInput("the file exists already", code="exists", path=str(target), hint=OVERWRITE)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make new names durable; a system that cannot sync folders needs no help.
+def sync_folder(folder: Path, target: Path) -> None:
+    """Make names in `folder` durable on the way to `target`; nothing stands there yet.
 
     Raises:
         ReadFailed: when the system fails.
     """
+    try:
+        _sync_folder(folder)
+    except OSError as error:
+        raise write_failed(error, str(target)) from error
+
+
+def sync_name(target: Path) -> None:
+    """Make the name of `target`, which it has already, durable.
+
+    Raises:
+        ReadFailed: when the system fails (code ``not-durable``): the new content stands all the
+            same.
+    """
+    try:
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise ReadFailed(
+            "everything is written and stands under its name, but the folder cannot be synced: "
+            f"a power cut may undo it ({error.strerror or error})",
+            code="not-durable",
+            path=str(target),
+            hint="check the disk, then write it again",
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Sync a folder; a system that cannot do that needs no help."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     except OSError:  # writable but not readable, or a system that opens no folders
@@ -312,8 +349,7 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     except OSError as error:
         if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF}:
-            message = "the file is complete, but its name may not survive a power cut"
-            raise ReadFailed(message, code="write-failed", path=str(folder)) from error
+            raise
     finally:
         os.close(descriptor)
 
