@@ -210,6 +210,43 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path, monkeypatch, exchanged):
     assert names_in(tmp_path) == ["d"]
 
 
+@pytest.mark.parametrize("before", [None, "empty", "full"])
+def test_a_folder_and_its_name_are_on_the_disk_when_the_block_has_ended(
+    tmp_path, monkeypatch, before
+):
+    """What a folder holds goes first: a name that survives a power cut must not lead to nothing."""
+    goal, synced, real = tmp_path / "d", [], os.fsync
+    if before is not None:
+        goal.mkdir()
+    if before == "full":
+        (goal / "a").write_text("old")
+
+    def patched(descriptor):
+        synced.append((os.fstat(descriptor).st_ino, (goal / "b").exists()))
+        real(descriptor)
+
+    with publish_folder(goal, overwrite=True, owns=lambda _: True) as folder:
+        (folder / "b").write_text("new")
+        (folder / "c").mkdir()
+        inner = [folder.stat().st_ino, (folder / "c").stat().st_ino]
+        monkeypatch.setattr(os, "fsync", patched)
+    outer = tmp_path.stat().st_ino
+    assert [each for each, is_revealed in synced if not is_revealed] == inner
+    assert [each for each, is_revealed in synced if is_revealed] == [outer]
+
+
+def test_a_folder_behind_a_link_is_not_replaced(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "d").symlink_to("real")
+    with (
+        pytest.raises(InvalidInput) as caught,
+        publish_folder(tmp_path / "d", overwrite=True, owns=lambda _: True),
+    ):
+        pytest.fail("nothing may be written")
+    assert caught.value.code == "not-a-folder"
+    assert names_in(tmp_path) == ["d", "real"]
+
+
 def test_a_folder_that_a_dead_writer_moved_away_comes_back(tmp_path):
     (tmp_path / ".d.0123456789abcdef.replaced").mkdir()
     (tmp_path / ".d.0123456789abcdef.replaced/a").write_text("old")

@@ -342,6 +342,21 @@ def test_what_is_no_seal_is_refused(sealed, change):
     assert error.value.code == "document"
 
 
+@pytest.mark.parametrize("names", [[], ["xxh3", "xxh3"], ["sha256", "xxh3", "sha256"]])
+def test_a_seal_without_digests_proves_nothing(sealed, names):
+    """Told of the algorithms, even where all that is said with them agrees."""
+    path = seal_path(sealed)
+    document = json.loads(path.read_text())
+    holders = [document["content"], *(each["parts"][0] for each in document["tensors"])]
+    for unnamed in {"xxh3", "sha256"} - {*names}:
+        for each in holders:
+            del each[unnamed]
+    path.write_text(json.dumps(document | {"algorithms": names}))
+    with pytest.raises(Rejected) as caught:
+        read_seal(path)
+    assert (caught.value.code, caught.value.where) == ("document", ("algorithms",))
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"schema":"a","schema":"b"}', b"\xff"])
 def test_what_is_no_strict_json_is_refused(tmp_path, text):
     path = tmp_path / "x.json"

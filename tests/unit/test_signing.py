@@ -23,7 +23,14 @@ import tensorark.numpy as ark
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.frame import MAGIC
 from tensorark.formats.zt.write import encode_manifest, encode_tail
-from tensorark.keys import key_id, make_key, read_private, read_public
+from tensorark.keys import (
+    key_id,
+    make_key,
+    public_pem,
+    read_private,
+    read_public,
+    require_elliptic,
+)
 from tensorark.model import Part, Raw, Shard, Span, Tensor
 from tensorark.signing import read_sums, sign, signature_path, verify_signature
 from tensorark.statement import Signed
@@ -376,6 +383,24 @@ def test_without_cryptography_the_hint_says_what_to_install(zt):
         "else: sys.exit(1)"
     )
     subprocess.run([sys.executable, "-c", code, str(zt)], check=True)
+
+
+def test_whatever_needs_a_key_needs_cryptography(tmp_path, keys, monkeypatch):
+    secret, public, _ = keys
+    held = read_public(public)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for act in (
+        lambda: make_key(tmp_path / "k.pem"),
+        lambda: read_private(secret),
+        lambda: read_public(public),
+        lambda: require_elliptic(secret),
+        lambda: key_id(held),
+        lambda: public_pem(held),
+    ):
+        with pytest.raises(Unsupported) as caught:
+            act()
+        assert caught.value.code == "no-cryptography"
+    assert not list(tmp_path.glob("k.*"))
 
 
 # ------------------------------------------------------------------------------ statements, exactly

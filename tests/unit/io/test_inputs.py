@@ -51,6 +51,8 @@ def test_what_is_read_inside_is_an_input_until_the_operation_around_it_ends(read
                 refuse_input(target)
             assert caught.value.code == "same-file"
         refuse_input(read.with_name("other"))
+        read.with_name("others").mkdir()
+        refuse_input(read.with_name("others"))
         with aside():
             refuse_input(read)
     with operation():
