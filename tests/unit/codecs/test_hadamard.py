@@ -51,8 +51,9 @@ def test_inputs_that_cannot_be_rotated_are_refused():
     signs = np.ones(1024, np.float32)
     with pytest.raises(InvalidInput, match="whole blocks"):
         hadamard_transform(np.zeros(1000, np.float32), signs)
-    with pytest.raises(InvalidInput, match="whole blocks"):
+    with pytest.raises(InvalidInput, match="whole blocks") as caught:
         hadamard_transform(np.float32(1), signs)
+    assert caught.value.found == 0
     with pytest.raises(InvalidInput, match="not the signs"):
         hadamard_transform(np.zeros(2048, np.float32), signs)
     signs[7] = 0.5

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.codecs.ninfer import decoding, imports, nvfp4
+from tensorark.codecs.ninfer import decoding, fp8, imports, nvfp4
 from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.encoding import METHODS, encode, encode_rows, join, method_of
 from tensorark.codecs.ninfer.groups import CODINGS, pack, unpack
@@ -173,6 +173,31 @@ def test_fp8_rows_are_encoded_as_computed_by_hand():
     row = floats([[0x3F80, 0xBE9A, 0x3BE5]])
     made = encode(laid("fp8_e4m3fn_row_bf16", 1, 3), row)
     assert (made[:3].hex(), made[256:].hex()) == ("7ef045", "123b")
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest", "fits"),
+    [
+        ("fp16", 223 * 2.0**17, True),
+        ("fp16", 224 * 2.0**17, False),  # 448 times 2^16, above the largest number of FP16
+        ("fp16", 3e38, False),
+        ("fp16", 448 * 2.0**-14, True),
+        ("fp16", 448 * 2.0**-24, True),  # the smallest, whose inverse is 2^24
+        ("bf16", 3e38, True),
+        ("bf16", 448 * 2.0**-126, True),
+        ("bf16", 448 * 2.0**-133, False),  # its inverse is no float32
+    ],
+)
+def test_a_row_that_its_scale_cannot_reach_is_refused(kind, largest, fits):
+    values = np.array([[0.5, 1.0], [largest, -largest / 2]], np.float32)
+    if fits:
+        codes, words = fp8.quantize(values, kind)
+        assert codes[1].tolist() == [0x7E, 0xF6]  # 448 and -224
+        assert fp8.scale_values(words, kind)[1] * 448 == pytest.approx(largest, rel=2**-8)
+        return
+    with pytest.raises(InvalidInput) as caught:
+        fp8.quantize(values, kind)
+    assert caught.value.code == "encode-scale"
 
 
 def test_block_scales_are_swizzled_as_computed_by_hand():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensorark.codecs.layouts import assemble, judge
-from tensorark.codecs.ninfer import layouts
+from tensorark.codecs.ninfer import layouts, notes
 from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.encoding import encode
 from tensorark.codecs.ninfer.layouts import elements
@@ -93,6 +93,18 @@ def test_what_the_formats_allow_is_sound():
     nvfp4 = sound("nvfp4", 128, 64)
     nvfp4[4096] = 0
     assert broken("nvfp4", 128, 64, bytes(nvfp4)) == []
+
+
+def test_each_negative_scale_is_counted_and_minus_zero_is_none():
+    data = sound("q4_g64_fp16", 4, 128)
+    words = [0x8001, 0xBC00, 0x0001, 0x7BFF, 0xFBFF, 0x3C00, 0x3C00, 0x3C00]
+    data[256:272] = struct.pack("<8H", *words)
+    whole = geometry("q4_g64_fp16", LAYOUT_OF["q4_g64_fp16"], (4, 128))
+    (note,) = notes.negative_scale(Payload(("objects", "w"), whole, memoryview(data)))
+    assert (note.where, note.found) == (("objects", "w"), 3)
+    assert note.detail.startswith("3 of 8 scales")
+    data[256:272] = struct.pack("<8H", 0x8000, *words[5:], 0, 0x8000, 1, 0)
+    assert list(notes.negative_scale(Payload((), whole, memoryview(data)))) == []
 
 
 def test_faults_far_into_a_matrix_are_found():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorark.errors import LimitExceeded
 from tensorark.wire.gcpause import paused
 from tensorark.wire.jsonplaces import Places
 from tensorark.wire.strictjson import Malformed, Real, parse
@@ -51,6 +52,7 @@ MALFORMED = [
     (b"[-1.0e400]", "number", 1, ()),
     (b"[1, " + b"9" * 5000 + b"]", "number", 4, ()),
     (b"[-0, 1e999]", "number", 5, ()),
+    (b"[" + b"9" * 400 + b", 1e999]", "number", 403, ()),  # an integer of any size is exact
     (b'{"a":1,"a":2}', "duplicate", 7, ("a",)),
     (b'{"a":1,"\\u0061":2}', "duplicate", 7, ("a",)),
     (b'{"\xc3\xa9":{"x":[0,{"q":1, "q" :2}]}}', "duplicate", 22, ("é", "x", "q")),
@@ -113,6 +115,35 @@ def test_the_limit_of_depth_is_exact(limit):
         parse(opening * limit + inner + closing * limit, depth=limit)
         with pytest.raises(Malformed, match="depth"):
             parse(opening * (limit + 1) + inner + closing * (limit + 1), depth=limit)
+
+
+@pytest.mark.parametrize("pair", [(b"[", b"]"), (b'{"":', b"}")], ids=["arrays", "maps"])
+def test_what_is_closed_again_does_not_count_for_the_depth(pair):
+    opening, closing = pair
+    for depth, fits in ((64, True), (65, False)):
+        deep = opening * (depth - 1) + b"1" + closing * (depth - 1)
+        text = b"[" + b"[[]]," * 40 + deep + b",[]" * 40 + b"," + deep + b"]"
+        if fits:
+            assert len(parse(text)) == 82
+        else:
+            with pytest.raises(Malformed) as caught:
+                parse(text)
+            assert caught.value.slug == "depth"
+            assert caught.value.offset == 1 + 5 * 40 + 63 * len(opening)
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_values_are_counted_outside_of_strings_however_long_the_text_is(before):
+    """It is taken apart a megabyte at a time: a string that goes on beyond one stays a string."""
+    commas = "," * 1_500_000
+    text = json.dumps(["a,"] * before + [commas, "\\", '"', commas, *range(5)], indent=1)
+    assert len(parse(text.encode(), free=20)) == before + 9
+    crowd = [commas, *[0] * 2_000_000, commas]
+    text = json.dumps(crowd, separators=(",", ":")).encode()
+    with pytest.raises(LimitExceeded) as caught:
+        parse(text, free=0)
+    assert caught.value.expected == len(text) // 6
+    assert caught.value.found == 2_000_002  # an array, and a comma before all but the first
 
 
 def test_no_recursion_error_leaves_even_without_stack():

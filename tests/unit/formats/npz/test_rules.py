@@ -109,15 +109,17 @@ def test_names_are_labels_and_need_not_be_those_of_files(tmp_path):
         tensorark.convert(path, tmp_path / "m.zt")
 
 
-def test_a_comment_and_the_records_of_zip64_are_read(tmp_path):
+@pytest.mark.parametrize("comment", [b"c", b"c" * 65_535], ids=["short", "longest"])
+def test_a_comment_and_the_records_of_zip64_are_read(tmp_path, comment):
     path = tmp_path / "m.npz"
-    path.write_bytes(archive(Member(), comment=b"made by hand"))
+    path.write_bytes(archive(Member(), comment=comment))
     assert tensorark.validate(path) == []
     data = archive(Member())
     start, length = data.index(b"PK\1\2"), 51
     wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, length, start)
     wide += struct.pack("<4sLQL", b"PK\6\7", 0, start + length, 1)
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65535, 65535, (1 << 32) - 1, (1 << 32) - 1, 0)
+    full = (65535, 65535, (1 << 32) - 1, (1 << 32) - 1, len(comment))
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *full) + comment
     path.write_bytes(data[: start + length] + wide + end)
     assert tensorark.validate(path) == []
     for at in (start + length, start + length + 56):
