@@ -17,7 +17,7 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import brought_home
 from tensorark.conversion import target_of
-from tensorark.conversion.config import FILES
+from tensorark.conversion.config import left_beside
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.pruned import Pruned, Work
 from tensorark.conversion.recast import Pieces, Recast
@@ -25,7 +25,6 @@ from tensorark.conversion.target import Options, Progress
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
-from tensorark.io.sibling import sibling
 from tensorark.matching import matcher, near, require_matches
 from tensorark.model import Catalog, Tensor
 from tensorark.view import TensorView
@@ -186,7 +185,7 @@ def prune(
             pruned=tuple(work.report for work in works if work.report.name in held),
             dense=dense,
             dropped=dropped,
-            beside=tuple(name for name in FILES if sibling(Path(file.path).parent, name).is_file()),
+            beside=left_beside(file.path, Path(target)),
             dense_elements=sum(file.catalog.tensors[name].elements for name in dense),
         )
 

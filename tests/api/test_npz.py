@@ -261,6 +261,12 @@ def test_members_that_mean_nothing_elsewhere_are_listed_and_never_carried(tmp_pa
         with pytest.raises(tensorark.Unsupported, match=r"objects \"o\""):
             tensorark.convert(path, tmp_path / target)
         assert not (tmp_path / target).exists()
+    # Who leaves them out by name has said enough.
+    done = tensorark.convert(path, tmp_path / "m.zt", exclude=[*strange])
+    assert {(each.kind, each.name) for each in done.dropped} == {("tensors", n) for n in strange}
+    done = tensorark.convert(path, tmp_path / "n.zt", exclude=["o"], drop=["objects"])
+    assert {each.name for each in done.dropped if each.kind == "objects"} == {*strange} - {"o"}
+    assert list(tensorark.open(tmp_path / "n.zt")) == ["x"]
     with tensorark.Writer(tmp_path / "base.zt"):
         pass
     for array in (strange["s"], np.zeros((2, 2), ">f4")):

@@ -11,7 +11,7 @@ import pytest
 
 import tensorark
 from tensorark.cli.parameters import size
-from tensorark.numpy import load_file
+from tensorark.numpy import load_file, save_file
 
 
 def test_convert_says_that_as_much_came_out_as_went_in(tark, st, tmp_path):
@@ -162,3 +162,22 @@ def test_values_survive(tark, st, tmp_path):
     assert tark("convert", st, target).code == 0
     for name, array in load_file(st).items():
         assert np.array_equal(load_file(target)[name], array)
+
+
+def test_files_of_the_model_that_stay_behind_are_named(tark, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    save_file({"w": np.ones((4, 8), "f4")}, here / "model.safetensors")
+    for name in ("config.json", "tokenizer.json", "notes.txt"):
+        (here / name).write_text("{}")
+    said = "beside the model, and not taken along: config.json, tokenizer.json\n"
+    for words in ([], ["--dry-run"]):
+        ran = tark("convert", here, there / "out.zt", "--force", *words)
+        assert (ran.code, ran.err) == (0, "note: " + said)
+        ran = tark("convert", here, there / "out.zt", "--force", "--json", *words)
+        assert json.loads(ran.out)["beside"] == ["config.json", "tokenizer.json"]
+    (there / "config.json").write_text("{}")
+    done = tensorark.convert(here, there / "out.zt", overwrite=True)
+    assert done.beside == ("tokenizer.json",)  # the other one was brought along
+    assert tark("convert", here, here / "out.zt").err == ""

@@ -77,3 +77,17 @@ def test_what_is_given_wrongly_is_refused(tark, tmp_path):
     assert tark(*asked, "--component", "dflash").code == 2
     missing = tark("pack", tmp_path / "m", "-o", tmp_path / "m.ninfer", "--recipe", "mine.toml")
     assert missing.code == 5
+
+
+def test_a_folder_that_is_no_checkpoint_is_told_what_one_is(tark, tmp_path):
+    synthetic.write_checkpoint(tmp_path / "m")
+    (tmp_path / "m" / "config.json").unlink()
+    for folder, words in [
+        (tmp_path / "m", "the folder has no config.json [missing-file"),
+        (tmp_path / "gone", "no such folder [missing-folder"),
+        (next((tmp_path / "m").glob("*.safetensors")), "Not a directory"),
+    ]:
+        ran = tark("pack", folder, "-o", tmp_path / "m.ninfer", "--recipe", "bf16")
+        assert ran.code == 5
+        assert words in ran.err
+        assert "hint: a checkpoint is a folder with config.json, weights in safetensors" in ran.err

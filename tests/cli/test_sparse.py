@@ -113,7 +113,7 @@ def test_mend_chooses_renames_joins_and_divides(tark, tbm, tmp_path):
 
 def test_mend_takes_the_configuration_of_hugging_face(tark, tbm, tmp_path):
     (tmp_path / "config.json").write_text('{"num_hidden_layers": 3, "hidden_size": 8}')
-    words = ("--config", tmp_path / "config.json", "--architecture", "qwen2")
+    words = ("--config", tmp_path / "config.json", "--architecture-name", "qwen2")
     assert tark("mend", tbm, tmp_path / "out.tbm", *words).code == 0
     with tensorark.open(tmp_path / "out.tbm") as file:
         facts = file.attributes["tensorbit"]
@@ -237,7 +237,7 @@ def test_prune_says_that_a_configuration_is_not_carried(tark, tmp_path):
     (folder / "config.json").write_text('{"model_type": "qwen3"}')
     done = tark("prune", folder, tmp_path / "out.tbm")
     assert done.code == 0
-    assert "config.json beside the model is not carried" in done.err
+    assert "beside the model, and not taken along: config.json" in done.err
     done = tark("prune", folder, tmp_path / "out.tbm", "-f", "--json")
     assert json.loads(done.out)["beside"] == ["config.json"]
 

@@ -117,7 +117,8 @@ def command(
             dry_run=True,
             **given,
         )
-        _show_plan(out, {**plan, "dropped": dropping.losses(done.dropped)})
+        lost = {"dropped": dropping.losses(done.dropped), "beside": list(done.beside)}
+        _show_plan(out, {**plan, **lost})
         return None
     with out.progress(plan["totals"]["nbytes"], "converting") as progress:
         done = convert(
@@ -167,6 +168,7 @@ def _show_plan(out: Terminal, plan: dict[str, Any]) -> None:
         ("lost", _lost(plan["options"], plan["dropped"])),
     ]
     out.facts(rows)
+    dropping.tell_beside(out, plan["beside"])
 
 
 def _lost(options: dict[str, Any], dropped: dict[str, list[str]]) -> str:
@@ -199,6 +201,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
             "out": {key: result[key] for key in ("tensors", "nbytes")},
             **sizes,
             "dropped": dropping.losses(done.dropped),
+            "beside": list(done.beside),
             "cast": done.cast
             and {
                 "dtype": done.cast.dtype,
@@ -232,6 +235,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
                 f"most {cast.max_error:.3g}; {cast.overflowed:,} became infinite"
             )
         dropping.tell(out, done.dropped)
+        dropping.tell_beside(out, done.beside)
         if recast is not None and not recast.made:
             out.note("note: nothing was there to import, detect or export")
         for name, reason in (recast.left if recast else {}).items():

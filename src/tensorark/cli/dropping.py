@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -37,3 +37,9 @@ def tell(out: Terminal, dropped: Iterable[Loss]) -> None:
     """Say what was left out."""
     for kind, names in losses(dropped).items():
         out.note(f"left out: {kind} {', '.join(map(quoted, names))}")
+
+
+def tell_beside(out: Terminal, names: Sequence[str]) -> None:
+    """Say what belongs to a model and is not taken along, as it lies in files of its own."""
+    if names:
+        out.note(f"note: beside the model, and not taken along: {', '.join(names)}")

@@ -42,7 +42,7 @@ from tensorark.mending import Mended, join, mend, part
 )
 @click.option("--shapes", is_flag=True, help="Guess the shapes of flat projections.")
 @click.option("--config", type=click.Path(), help="A JSON file that becomes `config`.")
-@click.option("--architecture", metavar="NAME", help="Name of the architecture.")
+@click.option("--architecture-name", metavar="NAME", help="Name of the architecture.")
 @click.option("--join", "others", metavar="FILE", multiple=True, help="Take these models too.")
 @parameters.max_size("Divide: most bytes of a container or a directory.")
 @click.option("--align", type=size, metavar="SIZE", help="Begin blobs at multiples of this.")
@@ -59,7 +59,7 @@ def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any)
     chosen = [name for name in _SINGLE if wanted[name] and wanted[name] != "keep"]
     for name, given in (("--join", others), ("--max-size", wanted["max_size"])):
         if given and chosen:
-            raise click.UsageError(f"{name} does not go with --{chosen[0]}: take two steps")
+            raise click.UsageError(f"{name} does not go with {_flag(chosen[0])}: take two steps")
     out = terminal()
     with out.progress(_size_of([source, *others]), "writing") as progress:
         if others:
@@ -90,7 +90,11 @@ def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any)
     show(out, done)
 
 
-_SINGLE = ("include", "exclude", "rename", "masking", "shapes", "config", "architecture")
+_SINGLE = ("include", "exclude", "rename", "masking", "shapes", "config", "architecture_name")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _mended(source: str, target: str, progress: Any, **wanted: Any) -> Mended:
@@ -104,7 +108,7 @@ def _mended(source: str, target: str, progress: Any, **wanted: Any) -> Mended:
         rename=_renaming(wanted["rename"]),
         shapes=wanted["shapes"],
         config=None if wanted["config"] is None else _config(wanted["config"]),
-        architecture=wanted["architecture"],
+        architecture=wanted["architecture_name"],
         format=wanted["to"],
         align=wanted["align"],
         drop=wanted["drop"],

@@ -137,8 +137,7 @@ def _show(out: Terminal, done: Pruning) -> None:
     for name, reason in done.dense.items() if out.verbose or is_plan else ():
         out.line(f"dense: {escaped(name)}: {escaped(reason)}")
     dropping.tell(out, done.dropped)
-    for name in done.beside:
-        out.note(f"note: {name} beside the model is not carried")
+    dropping.tell_beside(out, done.beside)
     total = done.total
     if total.elements and not is_plan:
         out.line(

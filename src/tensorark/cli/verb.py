@@ -35,6 +35,7 @@ EXITS: Final[Mapping[int, str]] = MappingProxyType(
 RENAMED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "--algorithm": ("--digest",),
+        "--architecture": ("--architecture-name",),
         "--bf16": ("--cast", "bf16"),
         "--count": ("--limit",),
         "--drop": ("--exclude",),

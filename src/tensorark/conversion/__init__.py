@@ -15,7 +15,7 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
-from tensorark.conversion.config import find_config, parse_config
+from tensorark.conversion.config import find_config, left_beside, parse_config
 from tensorark.conversion.dense import Masking, densified
 from tensorark.conversion.ledger import Loss, strange
 from tensorark.conversion.masks import detect_masks, import_masks
@@ -62,7 +62,9 @@ class Conversion:
     """What a conversion did: formats, files written, tensors and decoded bytes in and out.
 
     `quantized` says what was imported or exported, None where neither was asked for. `dropped` is
-    what the source held and the target does not. `files` is empty after a dry run.
+    what the source held and the target does not, `beside` the configurations and files of a
+    tokenizer that lie beside the source and not beside the target: tensors are converted, and what
+    files say. `files` is empty after a dry run.
     """
 
     source: str
@@ -75,6 +77,7 @@ class Conversion:
     sparse: Recasting | None = None
     cast: Casting | None = None
     dropped: tuple[Loss, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 @operation()
@@ -166,19 +169,21 @@ def convert(
         file = opened.with_catalog(replace(opened.catalog, tensors=tensors))
         model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
         left_out = _left_out(model, kind, include, exclude)
-        model = without(model, left_out)
+        model = _chosen(model, left_out)
         if "objects" in drop:
             model = without(model, strange(model))
         recast, done = _recast(model, quantized, quantized_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
         recast, unheld = kind.fitted(prepared(recast, kind, masking), options)
-        model = without(model, [each.name for each in unheld])
         dropped = (
             *(Loss("tensors", name) for name in left_out),
             *unheld,
-            *kind.settle(model, Path(target), options.drop),
+            *kind.settle(
+                without(model, [each.name for each in unheld]), Path(target), options.drop
+            ),
         )
+        beside = left_beside(file.path, Path(target))
         if dry_run:
             kind.require(recast, options)
         return Conversion(
@@ -192,6 +197,7 @@ def convert(
             sparse=masks,
             cast=casting,
             dropped=dropped,
+            beside=beside,
         )
 
 
@@ -206,6 +212,16 @@ def _left_out(
     if found and kind is NINFER:
         detail = "an artifact is written whole: its directory speaks of every tensor"
         raise InvalidInput(detail, code="option", path=file.path, found=quoted(found[0]))
+    return found
+
+
+def _chosen(file: File, left_out: Collection[str]) -> File:
+    """Return `file` as if it had never had the tensors that its caller leaves out."""
+    if not left_out:
+        return file
+    gone, found = {*left_out}, without(file, left_out)
+    tensors = {name: each for name, each in file.origin.tensors.items() if name not in gone}
+    found.origin = replace(file.origin, tensors=tensors)
     return found
 
 

@@ -16,6 +16,25 @@ from tensorark.io.inputs import note_path
 from tensorark.io.sibling import sibling
 from tensorark.wire.strictjson import Malformed, parse
 
+BESIDE: Final = (
+    "config.json",
+    "quantize_config.json",
+    "hf_quant_config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+)
+"""Files that belong to a model and lie beside it."""
+
 FILES: Final = ("config.json", "quantize_config.json")
 """Where a configuration is looked for, beside the model; the first that has one is taken."""
 
@@ -69,6 +88,14 @@ def find_config(model: str) -> Config | None:
         if found is not None:
             return found
     return None
+
+
+def left_beside(model: str, target: Path) -> tuple[str, ...]:
+    """Return the files that belong to a model and lie beside it, but not beside `target`."""
+    here, there = Path(model).absolute().parent, target.absolute().parent
+    return tuple(
+        name for name in BESIDE if (here / name).is_file() and not (there / name).is_file()
+    )
 
 
 def _read(path: Path) -> Mapping[str, object]:

@@ -51,7 +51,8 @@ class LocalSource:
         length: int | None = None,
     ) -> None:
         if io not in ("auto", "mmap", "pread"):
-            raise InvalidInput("no such way to read", code="io", found=io)
+            expected = "auto, mmap or pread"
+            raise InvalidInput("no such way to read", code="io", expected=expected, found=io)
         _refuse_url(os.fspath(path))
         self.path = Path(path)
         self._io: Access = io

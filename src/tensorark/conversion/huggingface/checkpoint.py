@@ -71,6 +71,11 @@ class Checkpoint:
         return name in self.file.catalog.tensors
 
 
+_CHECKPOINT: Final = (
+    "a checkpoint is a folder with config.json, weights in safetensors, and files of a tokenizer"
+)
+
+
 @contextmanager
 def opened(folders: Mapping[str, str | os.PathLike[str]]) -> Iterator[dict[str, Checkpoint]]:
     """Open checkpoints by name, for as long as the context lasts.
@@ -101,7 +106,12 @@ def read_config(folder: Path) -> dict[str, Any]:
         size = path.stat().st_size
         data = b"" if size > _CONFIG_MOST else path.read_bytes()
     except OSError as error:
-        raise ReadFailed(error.strerror or str(error), path=str(path)) from error
+        detail, code = error.strerror or str(error), None
+        if isinstance(error, FileNotFoundError):
+            known = folder.is_dir()
+            detail = "the folder has no config.json" if known else "no such folder"
+            code = "missing-file" if known else "missing-folder"
+        raise ReadFailed(detail, code=code, path=str(path), hint=_CHECKPOINT) from error
     try:
         if size > _CONFIG_MOST:
             raise InvalidInput("the config is too large", code="config", path=str(path))
