@@ -14,6 +14,7 @@ from typing import Any
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion import Conversion, convert
 from tensorark.errors import Hint, InvalidInput
@@ -32,6 +33,8 @@ class Amendment:
 
     `superseded` of them took the place of tensors of the same name.
     """
+
+    __repr__ = brief
 
     path: str
     before: int

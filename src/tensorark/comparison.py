@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.errors import Unsupported
 from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Binding
@@ -46,6 +47,8 @@ class Change:
     ``encoding``, ``metadata`` or ``provenance``, and the sides are JSON, None where it is not said.
     """
 
+    __repr__ = brief
+
     name: str
     what: str
     left: object = None
@@ -61,6 +64,8 @@ class Difference:
 
     True where there is one. `attributes` are the keys of attributes of the file that differ.
     """
+
+    __repr__ = brief
 
     only_left: tuple[str, ...]
     only_right: tuple[str, ...]

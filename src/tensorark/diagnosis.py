@@ -17,6 +17,7 @@ from typing import Final
 
 from tensorark import api
 from tensorark.api import PathLike
+from tensorark.brief import brief
 from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.folder import entry_of, members_of
 from tensorark.formats.zt.frame import (
@@ -53,6 +54,8 @@ class PastGeneration:
     `number` counts from 1. `added`, `superseded` and `removed` are the tensors that changed.
     """
 
+    __repr__ = brief
+
     number: int
     length: int
     tensors: int
@@ -69,6 +72,8 @@ class Diagnosis:
     format that is not read. `generations` are those of a `.zt`, the oldest first; of a broken one,
     those of its longest valid beginning. `missing` are shards and the tensors they hold.
     """
+
+    __repr__ = brief
 
     path: str
     size: int

@@ -17,6 +17,7 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import PathLike
+from tensorark.brief import brief
 from tensorark.errors import Error, InvalidInput, unstorable
 from tensorark.formats.zt.amend import KEEP, Attributes, amended, inherited_align
 from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, VERSION, RawFrame, encode_footer
@@ -36,6 +37,8 @@ class Generation:
     `manifest` is that of the last one, `names` its tensors; `sink` takes what is new, `align` is
     its placement.
     """
+
+    __repr__ = brief
 
     path: str
     size: int

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.dense import octets, reader
@@ -60,6 +61,8 @@ _MASKS: Final = ("keep", "spell", "drop", "apply")
 class Mended:
     """What was written, and everything in it that differs from the source."""
 
+    __repr__ = brief
+
     source: str
     files: tuple[str, ...]
     tensors: int
@@ -73,6 +76,8 @@ class Explained:
     `blobs` were found by walking; `repairs` are what writing it anew would change, None where there
     is no telling.
     """
+
+    __repr__ = brief
 
     findings: tuple[Finding, ...]
     remarks: tuple[Remark, ...]

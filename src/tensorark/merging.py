@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.formats.zt.write import check_align
@@ -25,6 +26,8 @@ from tensorark.writer import rewrite
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
     """What a merge reads and makes: files, the shards among them that are read, and tensors."""
+
+    __repr__ = brief
 
     root: str
     target: str

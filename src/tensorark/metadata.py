@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tensorark import api, carry
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.carry import Carried, brought_home
 from tensorark.conversion.safetensors import hold
 from tensorark.errors import InvalidInput, NotFound, Unsupported
@@ -35,6 +36,8 @@ Attributes = Mapping[str, object]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """What an edit did: attributes after it, and the size of the file in bytes before and after."""
+
+    __repr__ = brief
 
     path: str
     attributes: Attributes = field(default_factory=dict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tensorark.brief import brief
 from tensorark.errors import Unsupported
 
 
@@ -166,6 +167,8 @@ class Catalog:
     `files` names the shards that tensors may refer to. `native` is the format's own record. The
     mapping of tensors may build its values on access.
     """
+
+    __repr__ = brief
 
     format: str
     tensors: Mapping[str, Tensor]

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from tensorark import api
 from tensorark.api import PathLike
+from tensorark.brief import brief
 from tensorark.documents import Fields, parsed, read_bytes
 from tensorark.errors import (
     Error,
@@ -51,6 +52,8 @@ _log = logging.getLogger("tensorark")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleCheck:
     """What verifying a bundle has shown: the files that it is about, and why it does not hold."""
+
+    __repr__ = brief
 
     files: tuple[str, ...]
     findings: tuple[Finding, ...] = ()

@@ -17,6 +17,7 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.carry import Carried, brought_home
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
@@ -40,6 +41,8 @@ class Overlay:
 
     `removed` are tensors of the base that it has not; `shards` are the labels of the base's files.
     """
+
+    __repr__ = brief
 
     path: str
     base: str

@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.config import left_beside
@@ -60,6 +61,8 @@ class Pruning:
     model and are not carried.
     After a dry run there are no files, and nothing was read of which zeros or errors would tell.
     """
+
+    __repr__ = brief
 
     source: str
     target_format: str

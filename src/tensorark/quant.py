@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tensorark.brief import brief
 from tensorark.codecs.bits import pack
 from tensorark.codecs.laid import in_memory, sound
 from tensorark.codecs.layout import Laid
@@ -43,6 +44,8 @@ _FORMS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantized:
     """A quantised tensor, and the largest and the mean absolute difference from the original."""
+
+    __repr__ = brief
 
     laid: Laid
     max_error: float

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Generic, Literal, TypeVar
 
+from tensorark.brief import brief
 from tensorark.errors import Rejected, Where
 from tensorark.limits import DEFAULT, Limits
 
@@ -93,6 +94,8 @@ def rule(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A fault together with the rule that it breaks: one line of a validation report."""
+
+    __repr__ = brief
 
     rule: str
     section: str

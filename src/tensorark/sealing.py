@@ -17,6 +17,7 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.documents import Fields, read_document, rendered
 from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, content_digest
@@ -55,6 +56,8 @@ class SealedFile:
     `name` is the label by which the model names it; for the opened file, the name it had.
     """
 
+    __repr__ = brief
+
     name: str
     size: int
     sha256: str
@@ -64,6 +67,8 @@ class SealedFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedPart:
     """A part: its ids, its decoded size and its digests."""
+
+    __repr__ = brief
 
     role: str
     dtype: str
@@ -76,6 +81,8 @@ class SealedPart:
 class SealedTensor:
     """A tensor; `attributes` is the xxh3 of their deterministic CBOR, None where it has none."""
 
+    __repr__ = brief
+
     name: str
     shape: tuple[int, ...]
     layout: str
@@ -86,6 +93,8 @@ class SealedTensor:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
     """What a model was when it was sealed; `content` are its content digests by algorithm."""
+
+    __repr__ = brief
 
     format: str
     block: int
@@ -102,6 +111,8 @@ class SealCheck:
     `parts` were compared; `files` are those whose sha256 was, which only a deep check does;
     `nbytes` were read.
     """
+
+    __repr__ = brief
 
     parts: int = 0
     files: int = 0

@@ -17,6 +17,7 @@ from typing import Final
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.documents import read_bytes
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.folder import entry_of
@@ -66,6 +67,8 @@ class SignatureCheck:
     `statement` is what was signed; `findings` are why it does not hold; `checked` files, shards or
     parts were read and hashed, `taken` were not, their digests being taken as given.
     """
+
+    __repr__ = brief
 
     statement: Statement
     findings: tuple[Finding, ...] = ()

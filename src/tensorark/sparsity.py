@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.codecs import nm
 from tensorark.codecs.layout import Bytes
 from tensorark.view import TensorView
@@ -29,6 +30,8 @@ class Counted:
     that are not zero though their bit is clear, `idle` those that are zero though it is set.
     `bits` says how many whole groups keep how many, `wrong` how many do not keep N.
     """
+
+    __repr__ = brief
 
     name: str
     pattern: str | None

@@ -23,6 +23,7 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.zt import hold_names
 from tensorark.errors import Hint, InvalidInput, ReadFailed
@@ -52,6 +53,8 @@ class PlannedShard:
     `exceeds` says that a single tensor is larger than the limit, so that the file is as well.
     """
 
+    __repr__ = brief
+
     name: str
     path: str
     tensors: tuple[str, ...]
@@ -62,6 +65,8 @@ class PlannedShard:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPlan:
     """What a split makes: `root` and `shards`; `tensors` of them, in `nbytes` stored bytes."""
+
+    __repr__ = brief
 
     root: str
     shards: tuple[PlannedShard, ...]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
+from tensorark.brief import brief
 from tensorark.documents import Fields, compact, parsed, rendered, require_schema
 
 Kind = Literal["file", "root", "content"]
@@ -58,6 +59,8 @@ class Signed:
     digests of parts.
     """
 
+    __repr__ = brief
+
     name: str
     size: int
     sha256: str
@@ -72,6 +75,8 @@ class Statement:
     the sha256 content digest over sha256 digests of parts, `tensors` each of them, by name.
     `uncovered` are the names that lay beside the files and are not signed.
     """
+
+    __repr__ = brief
 
     kind: Kind
     key: str
@@ -109,6 +114,8 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
     """A statement and the signature over its encoding: what a ``.sig.json`` holds."""
+
+    __repr__ = brief
 
     statement: Statement
     signature: bytes

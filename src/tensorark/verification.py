@@ -19,6 +19,7 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
@@ -58,6 +59,8 @@ class Verification:
     `.ninfer`). `missing` are the shards that are not there, with
     the tensors that lie in them, which are not judged and not counted.
     """
+
+    __repr__ = brief
 
     parts: int
     checked: int

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from tensorark import api
 from tensorark.api import File, PathLike
+from tensorark.brief import brief
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, left_beside, parse_config
@@ -66,6 +67,8 @@ class Conversion:
     tokenizer that lie beside the source and not beside the target: tensors are converted, and what
     files say. `files` is empty after a dry run.
     """
+
+    __repr__ = brief
 
     source: str
     source_format: str

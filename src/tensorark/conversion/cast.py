@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tensorark.api import File
+from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.recast import Pieces, Recast, computed
@@ -37,6 +38,8 @@ class Casting:
     difference between finite values, `changed` counts values that are not what they were,
     `overflowed` finite ones that became infinite.
     """
+
+    __repr__ = brief
 
     dtype: str
     names: list[str] = field(default_factory=list)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, Literal
 
 from tensorark.api import File
+from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.config import Config
 from tensorark.conversion.recast import Pieces, Recast, computed
@@ -43,6 +44,8 @@ class _Left(Exception):
 @dataclass(frozen=True, slots=True)
 class Recasting:
     """What importing or exporting did: tensors made, tensors they replace, layers left, and why."""
+
+    __repr__ = brief
 
     made: tuple[str, ...]
     replaced: tuple[str, ...]

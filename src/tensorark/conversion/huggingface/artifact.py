@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tensorark.brief import brief
 from tensorark.conversion.artifact import objects_payload, turn_of, write_set
 from tensorark.conversion.huggingface.checkpoint import Checkpoint, opened
 from tensorark.conversion.huggingface.config import component_configs
@@ -49,6 +50,8 @@ class ArtifactPlan:
 
     `resources` are bytes by object; `directory` is everything but the files table.
     """
+
+    __repr__ = brief
 
     recipe: Recipe
     parents: tuple[Parent, ...]
@@ -315,6 +318,8 @@ def require_sound(directory: Directory) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
     """What converting a checkpoint gave: its files, none when nothing was written, and the plan."""
+
+    __repr__ = brief
 
     files: tuple[str, ...]
     recipe: str
