@@ -51,7 +51,8 @@ class Raw:
     @property
     def nbytes(self) -> int:
         """Decoded size in bytes."""
-        return sum(span.length for span in self.spans)
+        spans = self.spans
+        return spans[0].length if len(spans) == 1 else sum([span.length for span in spans])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Tensor:
     @property
     def nbytes(self) -> int:
         """Decoded size of all parts, in bytes."""
-        return sum(part.nbytes for part in self.parts.values())
+        return sum([part.nbytes for part in self.parts.values()])
 
 
 class Undescribed(Mapping[str, Tensor]):

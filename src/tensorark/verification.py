@@ -34,6 +34,7 @@ from tensorark.vocab import TYPES
 from tensorark.vocab.layouts.ninfer import is_ninfer
 from tensorark.vocab.layouts.nm import ID as NM
 from tensorark.vocab.ninfer import PREFIX
+from tensorark.vocab.types import RESTRICTED
 
 if TYPE_CHECKING:
     from tensorark.formats.ninfer.directory import Directory
@@ -85,19 +86,35 @@ class Verification:
         return self.ok and not self.missing and self.checked == self.parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What one tensor gave."""
+@dataclass(slots=True)
+class _Tally:
+    """What is known of a batch of tensors so far; `verify` adds the batches up."""
 
     parts: int = 0
     checked: int = 0
     undigested: int = 0
     nbytes: int = 0
-    refused: tuple[Unsupported | LimitExceeded, ...] = ()
-    findings: tuple[Finding, ...] = ()
     protected: int = 0
-    notes: tuple[Finding, ...] = ()
     judged: int = 0
+    refused: list[Unsupported | LimitExceeded] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    reading: Reading = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reading = Reading(gathered=self.findings)
+
+    def add(self, other: _Tally) -> None:
+        """Add what was found elsewhere."""
+        self.parts += other.parts
+        self.checked += other.checked
+        self.undigested += other.undigested
+        self.nbytes += other.nbytes
+        self.protected += other.protected
+        self.judged += other.judged
+        self.refused += other.refused
+        self.findings += other.findings
+        self.notes += other.notes
 
 
 def verify(
@@ -130,23 +147,27 @@ def _verified(file: File, workers: int, report: Progress, *, deep: bool) -> Veri
     missing = _missing(file)
     labels = {*file.catalog.files} if deep else file.unproven()
     shards = check_shards(file, threads=workers, progress=report, labels=labels - missing.keys())
+    total = _Tally(nbytes=shards.nbytes)
+    total.refused += shards.refused
+    total.findings += shards.findings
     # Parts in a shard that is another file would only repeat that it is.
-    outcomes = []
     if not shards.findings:
         gone = {name for names in missing.values() for name in names}
-        outcomes = [*_outcomes(file, gone, workers, report)]
-        outcomes += [] if missing else [_artifact(file)]
+        for batch in _batches(file, gone, workers, report):
+            total.add(batch)
+        if not missing:
+            _judge_artifact(file, total)
     return Verification(
-        parts=sum(each.parts for each in outcomes),
-        checked=sum(each.checked for each in outcomes),
-        undigested=sum(each.undigested for each in outcomes),
-        nbytes=shards.nbytes + sum(each.nbytes for each in outcomes),
-        refused=shards.refused + tuple(error for each in outcomes for error in each.refused),
-        findings=shards.findings + tuple(found for each in outcomes for found in each.findings),
+        parts=total.parts,
+        checked=total.checked,
+        undigested=total.undigested,
+        nbytes=total.nbytes,
+        refused=tuple(total.refused),
+        findings=tuple(total.findings),
         shards=shards.checked,
-        protected=sum(each.protected for each in outcomes),
-        judged=sum(each.judged for each in outcomes),
-        notes=tuple(note for each in outcomes for note in each.notes),
+        protected=total.protected,
+        judged=total.judged,
+        notes=tuple(total.notes),
         missing=missing,
     )
 
@@ -168,39 +189,34 @@ def _missing(file: File) -> dict[str, tuple[str, ...]]:
     return {label: names for label, names in file.missing().items() if is_gone(label)}
 
 
-def _artifact(file: File) -> _Outcome:
+def _judge_artifact(file: File, tally: _Tally) -> None:
     """Judge what a `.ninfer` holds beside tensors: auxiliaries, and what lies in no object."""
     from tensorark.formats.ninfer.directory import Directory
 
     directory = file.catalog.native
     if file.format.name != "ninfer" or not isinstance(directory, Directory):
-        return _Outcome()
+        return
     from tensorark.formats.ninfer.architecture import judge_payload
     from tensorark.formats.ninfer.survey import survey
     from tensorark.parameters import judge_uses
 
-    gathered: list[Finding] = []
-    notes: list[Finding] = []
-    resources = _resources(file, directory, gathered)
-    refused = tuple(judge_uses(file, directory, Reading(gathered=gathered)))
+    first = len(tally.findings)
+    resources = _resources(file, directory, tally, first)
+    tally.parts += len(resources)
+    tally.undigested += len(resources)
+    tally.judged += len(resources)
+    tally.nbytes += sum(resources)
+    tally.refused += judge_uses(file, directory, tally.reading)
     with suppress(Rejected):  # gathered
-        drive(judge_payload(directory, Reading(gathered=gathered)), file.source)
+        drive(judge_payload(directory, tally.reading), file.source)
     try:
-        drive(survey(directory, Reading(gathered=notes)), file.source)
+        drive(survey(directory, Reading(gathered=tally.notes)), file.source)
     except Rejected as error:
-        _keep(gathered if error.code.startswith("ninfer.part-") else notes, error)
-    return _Outcome(
-        parts=len(resources),
-        undigested=len(resources),
-        nbytes=sum(resources),
-        refused=refused,
-        findings=tuple(gathered),
-        notes=tuple(notes),
-        judged=len(resources),
-    )
+        is_fault = error.code.startswith("ninfer.part-")
+        _keep(tally.findings if is_fault else tally.notes, error, first if is_fault else 0)
 
 
-def _resources(file: File, directory: Directory, gathered: list[Finding]) -> list[int]:
+def _resources(file: File, directory: Directory, tally: _Tally, first: int) -> list[int]:
     """Read the resources, whatever continuations hold them, and return their sizes."""
     from tensorark.formats.ninfer.directory import StoredResource
 
@@ -213,99 +229,85 @@ def _resources(file: File, directory: Directory, gathered: list[Finding]) -> lis
                 len(file.payload(Part(directory.blob(stored), "u8"), ("objects", stored.id)))
             )
         except Rejected as error:
-            _keep(gathered, error)
+            _keep(tally.findings, error, first)
     return sizes
 
 
-def _keep(gathered: list[Finding], error: Rejected) -> None:
-    """Gather a rejection that was raised where faults are not gathered, such as at a shard."""
-    if not any(each.rule == error.code for each in gathered):
-        gathered.append(
-            Finding(
-                rule=error.code,
-                section=error.section or "",
-                stage="content",
-                where=error.where,
-                detail=error.detail,
-                offset=error.offset,
-                expected=error.expected,
-                found=error.found,
-            )
+def _keep(gathered: list[Finding], error: Rejected, first: int) -> None:
+    """Gather a rejection that was raised where faults are not gathered, such as at a shard.
+
+    Of one rule it is the only finding from the index `first` on.
+    """
+    if any(each.rule == error.code for each in gathered[first:]):
+        return
+    gathered.append(
+        Finding(
+            rule=error.code,
+            section=error.section or "",
+            stage="content",
+            where=error.where,
+            detail=error.detail,
+            offset=error.offset,
+            expected=error.expected,
+            found=error.found,
         )
+    )
 
 
-def _outcomes(
+def _batches(
     file: File, gone: Container[str], threads: int, progress: Progress
-) -> Iterator[_Outcome]:
+) -> Iterator[_Tally]:
     """Judge all tensors but those that are `gone`."""
 
-    def judge(names: list[str]) -> list[_Outcome]:
-        outcomes = []
+    def judge(names: list[str]) -> _Tally:
+        tally = _Tally()
         for name in names:
             tensor = file.catalog.tensors[name]
             if name in gone:
                 progress(tensor.nbytes)
                 continue
-            outcomes.append(_judge(file, tensor))
-            if outcomes[-1].nbytes:  # else it lies in a file that cannot be used
+            before = tally.nbytes
+            _judge(file, tensor, tally)
+            nbytes = tally.nbytes - before
+            if nbytes:  # else it lies in a file that cannot be used
                 file.evict(tensor)
-            progress(outcomes[-1].nbytes)
-        return outcomes
+            progress(nbytes)
+        return tally
 
     batches = file.batches() if file.describes_tensors else []
     with ThreadPoolExecutor(threads) as pool:
-        for outcomes in pool.map(judge, batches):
-            yield from outcomes
+        yield from pool.map(judge, batches)
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What is known of the parts of one tensor so far."""
-
-    reading: Reading
-    refused: list[Unsupported | LimitExceeded]
-    checked: int = 0
-    undigested: int = 0
-    nbytes: int = 0
-    protected: int = 0
-
-
-def _judge(file: File, tensor: Tensor) -> _Outcome:
+def _judge(file: File, tensor: Tensor, tally: _Tally) -> None:
     """Judge the parts of one tensor, then its layout."""
-    gathered: list[Finding] = []
-    notes: list[Finding] = []
     contents: dict[str, memoryview] = {}
-    tally = _Tally(Reading(gathered=gathered), [])
-    with suppress(Rejected):  # gathered
-        if file.format.judge is not None:
+    findings, refused, checked = len(tally.findings), len(tally.refused), tally.checked
+    if file.format.judge is not None:
+        with suppress(Rejected):  # gathered
             file.format.judge(file.catalog, tensor.name, tally.reading)
     for role in tensor.parts:
         try:
             _judge_part(file, tensor, role, tally, contents)
         except Rejected as error:
-            _keep(gathered, error)
+            _keep(tally.findings, error, findings)
         except (Unsupported, LimitExceeded) as error:
             tally.refused.append(error)
-    if tensor.layout != "dense" and not gathered and not tally.refused:
+    tally.parts += len(tensor.parts)
+
+    def is_sound() -> bool:
+        return len(tally.findings) == findings and len(tally.refused) == refused
+
+    if tensor.layout != "dense" and is_sound():
         try:
-            _judge_layout(file, tensor, contents, tally.reading, Reading(gathered=notes))
+            _judge_layout(file, tensor, contents, tally.reading, Reading(gathered=tally.notes))
         except Rejected:
             pass
         except (Unsupported, LimitExceeded) as error:
-            if tally.checked < len(tensor.parts):  # digests tell of any content, understood or not
+            if tally.checked - checked < len(tensor.parts):  # digests tell of any content
                 tally.refused.append(error)
-    sound = not gathered and not tally.refused and _has_rules(file, tensor)
-    return _Outcome(
-        len(tensor.parts),
-        tally.checked,
-        tally.undigested,
-        tally.nbytes,
-        tuple(tally.refused),
-        tuple(gathered),
-        tally.protected,
-        tuple(notes),
-        len(tensor.parts) if sound else 0,
-    )
+    if _has_rules(file, tensor) and is_sound():
+        tally.judged += len(tensor.parts)
 
 
 def _judge_part(
@@ -332,7 +334,7 @@ def _judge_part(
     except Unsupported as error:  # its bytes are judged all the same
         tally.refused.append(error)
     _require_type(tensor, part, where)
-    if role in contents:
+    if role in contents and part.type in RESTRICTED:
         _passing(tensor, part, where).judge(contents[role], tally.reading)
 
 
@@ -347,8 +349,9 @@ _WHOLE: Final = 8 << 20
 
 def _is_streamed(file: File, part: Part) -> bool:
     """Tell whether a part is judged piece by piece: it would take memory of its own, and much."""
-    is_view = file.is_mapped and isinstance(part.blob, Raw) and len(part.blob.spans) == 1
-    return part.nbytes > _WHOLE and not is_view
+    if part.nbytes <= _WHOLE:
+        return False
+    return not (file.is_mapped and isinstance(part.blob, Raw) and len(part.blob.spans) == 1)
 
 
 def _streamed(
@@ -397,8 +400,6 @@ def _judge_digest(
     reading: Reading,
 ) -> bool:
     """Check the digest of a part, if it carries one; tell whether it was checked."""
-    from tensorark.codecs.content import Digested, digest
-
     if part.digest is None:
         return False
     algorithm, _, stored = part.digest.partition(":")
@@ -412,8 +413,11 @@ def _judge_digest(
             expected="one of " + " ".join(_HEX),
             found=algorithm,
         )
-    judged = Digested(where, stored, computed(known), part.blob.spans)
-    reading.require((digest,), judged)
+    found = computed(known)
+    if found != stored:
+        from tensorark.codecs.content import Digested, digest
+
+        reading.require((digest,), Digested(where, stored, found, part.blob.spans))
     return True
 
 

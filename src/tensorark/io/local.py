@@ -6,6 +6,7 @@ caller's `resolve` does, with `tensorark.io.sibling`.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import threading
@@ -153,13 +154,14 @@ class LocalSource:
                 opened (``changed``), or a shard is missing (``missing-shard``).
         """
         self._open_files()
-        files = {label: self._file(label) for label in {span.file for span in spans}}
-        for opened in files.values():
-            opened.recheck()
-        views = [files[span.file].view(span) for span in spans]
-        for opened in files.values():
-            if not opened.is_mapped:
-                opened.recheck()
+        opened = [self._file(span.file) for span in spans]
+        files = opened if len(opened) == 1 else list(dict.fromkeys(opened))
+        for each in files:
+            each.recheck()
+        views = [each.view(span) for each, span in zip(opened, spans, strict=True)]
+        for each in files:
+            if not each.is_mapped:
+                each.recheck()
         return views
 
     def passing(self, span: Span) -> Iterator[memoryview]:
@@ -242,7 +244,8 @@ class LocalSource:
     def evict(self, spans: Sequence[Span]) -> None:
         """Take the mapped pages of `spans` out of this process's memory; views stay valid."""
         for span in spans:
-            self._file(span.file).evict(span)
+            if span.length >= mmap.PAGESIZE:  # only whole pages go
+                self._file(span.file).evict(span)
 
     def _open_files(self) -> dict[str | None, Opened | Held]:
         files = self._files
