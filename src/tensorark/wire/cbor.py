@@ -464,11 +464,14 @@ def _step(key: object) -> str:
         return type(key).__name__
 
 
+_SHORT: Final = tuple(bytes((each,)) for each in range(256))
+
+
 def encode_head(major: int, argument: int) -> bytes:
     """Encode a head: the major type and its argument in the shortest form."""
     kind = major << 5
     if argument < 24:
-        return bytes((kind | argument,))
+        return _SHORT[kind | argument]
     if argument < 1 << 8:
         return bytes((kind | 24, argument))
     if argument < 1 << 16:

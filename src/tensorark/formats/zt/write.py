@@ -6,6 +6,7 @@ Pure: gives bytes and offsets, never touches a file. The same tensors give the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import xxhash
@@ -119,15 +120,19 @@ def _encode_object(tensor: Tensor, encode_part: _EncodePart) -> bytes:
     parts = sorted((encode_text(role), encode_part(part)) for role, part in tensor.parts.items())
     members = [
         _KEY["parts"] + encode_head(_MAP, len(parts)) + b"".join([k + part for k, part in parts]),
-        _KEY["shape"]
-        + encode_head(_ARRAY, len(tensor.shape))
-        + b"".join([encode_integer(dimension) for dimension in tensor.shape]),
+        _encode_shape(tensor.shape),
         _KEY["layout"] + encode_text(tensor.layout),
     ]
     if tensor.attributes is not None:
         where = ("objects", tensor.name, "attributes")
         members.append(_KEY["attributes"] + _encode_attributes(tensor.attributes, where))
     return encode_head(_MAP, len(members)) + b"".join(members)
+
+
+@lru_cache(1 << 10)  # models repeat few shapes many times
+def _encode_shape(shape: tuple[int, ...]) -> bytes:
+    dimensions = [encode_integer(dimension) for dimension in shape]
+    return _KEY["shape"] + encode_head(_ARRAY, len(shape)) + b"".join(dimensions)
 
 
 def _encode_attributes(attributes: Mapping[str, object], where: tuple[str | int, ...]) -> bytes:
@@ -149,7 +154,7 @@ def _encode_part(part: Part) -> bytes:
         + encode_integer(span.offset)
         + encode_integer(span.length)
     ]
-    members += encode_ids(part)
+    members += _encode_ids(part.dtype, part.type)
     if span.file is not None:
         members.append(_KEY["shard"] + encode_text(span.file))
     if part.digest is not None:
@@ -160,17 +165,16 @@ def _encode_part(part: Part) -> bytes:
     return encode_head(_MAP, len(members)) + b"".join(members)
 
 
-def encode_ids(part: Part) -> list[bytes]:
+@lru_cache(1 << 6)
+def _encode_ids(dtype: str, type_: str | None) -> tuple[bytes, ...]:
     """Encode the members `type`, if any, and `dtype` of a part."""
-    members = [_KEY["dtype"] + encode_text(part.dtype)]
-    if part.type is not None:
-        members.insert(0, _KEY["type"] + encode_text(part.type))
-    return members
+    member = _KEY["dtype"] + encode_text(dtype)
+    return (member,) if type_ is None else (_KEY["type"] + encode_text(type_), member)
 
 
 def encode_content_part(part: Part) -> bytes:
     """Encode what the content digest takes from a part: its ids and its digest (§6.4)."""
-    members = encode_ids(part)
+    members = [*_encode_ids(part.dtype, part.type)]
     members.append(_KEY["digest"] + encode_text(part.digest or ""))
     return encode_head(_MAP, len(members)) + b"".join(members)
 
