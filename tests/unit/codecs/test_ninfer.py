@@ -200,10 +200,26 @@ def test_a_row_that_its_scale_cannot_reach_is_refused(kind, largest, fits):
     assert caught.value.code == "encode-scale"
 
 
+@pytest.mark.parametrize(
+    ("kind", "smallest"), [("fp16", 2.0**-24), ("bf16", 2.0**-126)], ids=["fp16", "bf16"]
+)
+def test_the_scale_of_a_row_that_is_not_zero_is_no_zero(kind, smallest):
+    """A quarter of the smallest: the scale is rounded up to that, and codes are smaller for it."""
+    if kind == "bf16":  # below 2^-126 an inverse is no float32: such rows are refused
+        rows = np.array([[448 * smallest, 0], [0, -0.0]], np.float32)
+        assert fp8.quantize(rows, kind)[1].tolist() == [0x0080, 0]
+        return
+    rows = np.array([[112 * smallest, -56 * smallest], [0, -0.0]], np.float32)
+    codes, words = fp8.quantize(rows, kind)
+    assert words.tolist() == [1, 0]
+    assert codes.tolist() == [[0x6E, 0xE6], [0, 0]]  # 112, -56 and no minus zero
+
+
 def test_block_scales_are_swizzled_as_computed_by_hand():
     places = {
         64: [(0, 0, 0), (0, 3, 3), (1, 0, 16), (31, 3, 499), (32, 0, 4), (127, 3, 511)],
         128: [(0, 4, 512), (128, 0, 1024), (130, 5, 1569)],
+        192: [(0, 8, 1024), (128, 0, 1536), (161, 9, 2581)],
     }
     for columns, known in places.items():
         natural = np.arange(256 * columns // 16).reshape(256, -1)

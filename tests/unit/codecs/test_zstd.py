@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import time
 
 import pytest
 import zstandard
@@ -14,8 +15,15 @@ from conformance.build import seekable as by_hand
 from tensorark.codecs import zstd
 from tensorark.codecs.encoding import Stored
 from tensorark.codecs.encodings import ENCODINGS, compression
-from tensorark.codecs.seekable import ID, MOST_FAULTS
-from tensorark.rules import Reading
+from tensorark.codecs.seekable import (
+    FOOTER_RULES,
+    HEAD_RULES,
+    ID,
+    MOST_FAULTS,
+    TABLE_RULES,
+    Table,
+)
+from tensorark.rules import Finding, Reading
 from tests.conformance.zstd_judge import decode, is_one_frame
 
 # Bytes of the public writer, from its fact sheet.
@@ -314,6 +322,67 @@ def test_damage_that_a_checksum_in_the_table_sees_alone_is_named():
     with pytest.raises(tensorark.Rejected) as caught:
         part.read(5, 5)
     assert caught.value.code == "zt.zstd-table-checksum"
+
+
+def table(**changes):
+    """A table of two frames with 5 bytes each, stored in 14 and 13, that fills 33 of 60 bytes."""
+    sound = {
+        "where": ("objects", "t"),
+        "offset": 4096,
+        "stored": 60,
+        "nbytes": 10,
+        "count": 2,
+        "descriptor": 0,
+        "magic": 0x8F92EAB1,
+        "head": (0x184D2A5E, 25),
+        "compressed": (14, 13),
+        "decompressed": (5, 5),
+    }
+    return Table(**sound | changes)
+
+
+TABLES = [
+    ({"magic": 1, "head": None}, "footer-magic", 60 - 4, "8f92eab1", "00000001"),
+    ({"stored": 16, "head": None}, "table-size", 0, "at least 17", 16),
+    ({"count": 100, "head": None}, "table-size", 60 - 9, "at most 60 bytes", 817),
+    ({"head": (0x184D2A5E, 24)}, "table-size", 60 - 33 + 4, 25, 24),
+    ({"descriptor": 0x41, "head": None}, "descriptor", 60 - 5, "00 or 80", "41"),
+    ({"head": (0x184D2A50, 25)}, "table-magic", 60 - 33, "184d2a5e", "184d2a50"),
+    ({"compressed": (14, 14)}, "compressed-sizes", 60 - 33, 27, 28),
+    ({"nbytes": 11}, "decoded-length", 60 - 33, 11, 10),
+]
+
+
+@pytest.mark.parametrize(("changes", "rule", "offset", "expected", "found"), TABLES)
+def test_a_fault_of_a_table_lies_in_its_field(changes, rule, offset, expected, found):
+    judged = table(**changes)
+    rules = FOOTER_RULES if judged.head is None else (*HEAD_RULES, *TABLE_RULES)
+    assert [fault for each in rules for fault in each(table())] == []
+    ((id_, fault),) = [(each.id, fault) for each in rules for fault in each(judged)]
+    assert (id_, fault.offset) == (f"zt.zstd-{rule}", 4096 + offset)
+    assert (fault.expected, fault.found) == (expected, found)
+
+
+def test_faults_are_gathered_in_the_order_of_their_bytes(monkeypatch):
+    """Behind those of earlier parts, however the threads come to find them."""
+    stored, sizes = damaged(noise(50_000), 1000, 3, 7, 8, 30)
+    earlier = Finding(
+        rule="zt.digest", section="3.4", stage="content", where=(), detail="before", offset=1 << 40
+    )
+    gathered = [earlier]
+    part = opened(stored, 50_000, gathered=gathered)
+    real = zstd._diagnosed
+
+    def slow(frame, data, reason):
+        time.sleep(0.05 if frame.index == 3 else 0)
+        return real(frame, data, reason)
+
+    monkeypatch.setattr(zstd, "_diagnosed", slow)
+    with pytest.raises(tensorark.Rejected):
+        part.read(0, 50_000)
+    assert gathered[0] is earlier
+    places = [OFFSET + sum(sizes[:index]) for index in (3, 7, 8, 30)]
+    assert [each.offset for each in gathered[1:]] == places
 
 
 # --- what public readers accept -------------------------------------------------------------------

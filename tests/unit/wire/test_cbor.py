@@ -9,7 +9,7 @@ import time
 
 import cbor2
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tensorark.errors import LimitExceeded
@@ -513,6 +513,9 @@ JUNK = st.lists(
 )
 
 
+@example(field=b"\x9b\0\0\0\1\0\0\0\0" + b"\0" * 9, items=24)  # as many elements as fit nowhere
+@example(field=b"\x98\x30" + b"\0" * 9, items=0)
+@example(field=b"\xb8\x18" + b"\x61a\0" * 9, items=0)
 @given(field=st.one_of(st.builds(bytes, JUNK), values.map(encode)), items=st.integers(0, 40))
 def test_what_is_not_built_is_judged_all_the_same(field, items):
     """A member of the root that is unknown: the same fault at the same byte, or none."""
