@@ -421,3 +421,35 @@ def test_a_seal_of_other_files_is_told_as_such(tmp_path, change):
         ("files",),
         "a.safetensors, b.safetensors",
     )
+    assert found.expected == ", ".join(each["name"] for each in document["files"][1:])
+
+
+def test_other_values_of_a_compressed_part_have_no_place_in_the_file(tmp_path):
+    for name, value in (("a.zt", 0), ("b.zt", 1)):
+        values = np.arange(3000, dtype="u1").repeat(3)
+        values[5000] += value
+        with tensorark.Writer(tmp_path / name, encoding="zstd") as writer:
+            writer.add("w", values)
+    seal(tmp_path / "a.zt", block=BLOCK)
+    path = tmp_path / "b.zt"
+    found = [each for each in check_seal(path, seal_path(tmp_path / "a.zt")).findings if each.where]
+    (payload,) = (each for each in found if each.rule == "seal-payload")
+    assert payload.where == ("objects", "w", "parts", "data")
+    assert (payload.offset, payload.detail) == (
+        None,
+        "bytes 4096 to 8192 of 9000 of the part differ",
+    )
+
+
+@pytest.mark.parametrize("code", ["forbidden", "not-a-file", "missing-shard"])
+def test_what_cannot_be_read_is_an_error_and_what_is_broken_a_finding(sealed, monkeypatch, code):
+    def refuse(_path):
+        raise ReadFailed("no", code=code)
+
+    monkeypatch.setattr("tensorark.sealing.api.open", refuse)
+    if code == "forbidden":
+        with pytest.raises(ReadFailed):
+            check_seal(sealed)
+        return
+    (found,) = check_seal(sealed).findings
+    assert (found.rule, found.where) == ("seal-file", ("files", "m.safetensors"))

@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from tensorark.codecs.ninfer import decoding, fp8, imports, nvfp4
 from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
-from tensorark.codecs.ninfer.encoding import METHODS, encode, encode_rows, join, method_of
+from tensorark.codecs.ninfer.encoding import (
+    METHODS,
+    cast_direct,
+    encode,
+    encode_rows,
+    join,
+    method_of,
+)
 from tensorark.codecs.ninfer.groups import CODINGS, pack, unpack
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.vocab.ninfer import GGUF, GROUPED, LAYOUT_OF, Geometry, geometry
@@ -164,6 +171,34 @@ def test_codes_are_packed_as_computed_by_hand():
     for name, (codes, base, high) in cases.items():
         found = pack(CODINGS[FULL[name]], np.array(codes, np.int8))
         assert [each.tobytes().hex(" ") for each in found] == [base, high], name
+
+
+@pytest.mark.parametrize("take", [imports.import_q2_0, imports.import_q8_0])
+@pytest.mark.parametrize(("columns", "nbytes"), [(64, 19), (65, 18), (63, 0), (64, 36), (128, 18)])
+def test_rows_that_are_no_whole_blocks_are_refused(take, columns, nbytes):
+    with pytest.raises(InvalidInput) as caught:
+        take(np.zeros((2, nbytes), np.uint8), columns)
+    assert caught.value.code == "import-rows"
+
+
+@pytest.mark.parametrize(
+    ("values", "fits"),
+    [
+        ([-(1 << 31), (1 << 31) - 1], True),
+        ([-(1 << 31) - 1, 0], False),
+        ([0, 1 << 31], False),
+        ([], True),
+    ],
+)
+def test_integers_become_int32_where_they_fit(values, fits):
+    held = np.array(values, np.int64)
+    if fits:
+        made = cast_direct(held, "int32")
+        assert (made.dtype, made.tolist()) == (np.dtype("<i4"), values)
+        return
+    with pytest.raises(InvalidInput) as caught:
+        cast_direct(held, "int32")
+    assert caught.value.code == "encode-values"
 
 
 def test_fp8_rows_are_encoded_as_computed_by_hand():

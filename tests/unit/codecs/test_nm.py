@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tensorark.codecs import masks, nm
+from tensorark.codecs import masks, nm, zeros
 from tensorark.errors import InvalidInput, Rejected
 from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.vocab.layouts.nm import (
@@ -318,3 +318,19 @@ def test_differences_are_those_of_numbers():
     assert nm.differences(left, left.copy()) == 0
     assert nm.differences(left, np.array([-0.0, 0.0, 2, np.nan, np.inf], "<f4")) == 1
     assert nm.differences(np.array([1, 2], np.int8), np.array([1, 3], np.int8)) == 1
+
+
+@pytest.mark.parametrize(
+    ("keep", "found"), [("", None), ("0000", None), ("0x0x", True), ("xxx0", None)]
+)
+def test_a_stated_pattern_is_found_where_something_is_kept_and_fits(keep, found):
+    stated = Pattern(2, 4)
+    search = zeros.Search(4, stated)
+    if keep:
+        search.add(np.array([each == "x" for each in keep]))
+    assert search.found == (stated if found else None)
+
+
+def test_no_pattern_is_found_where_there_is_nothing():
+    assert zeros.Search(0).found is None
+    assert zeros.Search(0).is_hopeless

@@ -159,3 +159,22 @@ def test_metadata_without_entries_is_none_as_the_public_converter_has_it(tmp_pat
     ztensor.convert(str(source), str(tmp_path / "public.zt"))
     tensorark.convert(source, tmp_path / "ours.zt")
     assert (tmp_path / "ours.zt").read_bytes() == (tmp_path / "public.zt").read_bytes()
+
+
+@pytest.mark.parametrize("place", [4096, SLOT])
+def test_an_empty_part_of_another_file_has_no_place_in_this_one(tmp_path, place):
+    """Nor does it stand in for the first empty part of this file, which is judged."""
+    shard = MAGIC.ljust(place, b"\0") + b"more" + encode_footer(0, 0, 0)
+    (tmp_path / "m-s.zt").write_bytes(shard)
+    data = b"data"
+    tensors = [
+        tensor("a", part(b"", place, "s")),
+        tensor("b", part(data, SLOT)),
+        tensor("c", part(b"", 3 * SLOT)),  # the next free place is 2 * SLOT
+        tensor("d", part(b"more", place, "s")),
+    ]
+    table = {"s": Shard(len(shard), xxh3(shard))}
+    path = write(tmp_path / "m.zt", tensors, {SLOT: data}, 3 * SLOT, shards=table)
+    places = [each.where for each in judged(path) if each.rule == "zt.canonical-placement"]
+    assert ("objects", "c", "parts", "data", "blob", 0) in places
+    assert not [where for where in places if where[1:2] == ("a",)]

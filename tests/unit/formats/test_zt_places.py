@@ -57,3 +57,13 @@ def test_the_part_that_begins_inside_of_another_is_named(tmp_path):
         ("objects", "b", "parts", "data", "blob"),
     )
     assert (fault.expected, fault.found) == ("an offset of at least 9096", 8192)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"), [("", "name-empty"), ("a\0b", "name-nul"), ("x" * 1025, "name-length")]
+)
+def test_names_beside_one_that_is_no_text_are_judged_too(tmp_path, name, rule):
+    path = tmp_path / "m.zt"
+    path.write_bytes(build.image({"objects": {}, "attributes": {5: 0, name: 0}}, {}))
+    found = {each.rule for each in tensorark.validate(path)}
+    assert found >= {"zt.name-text", f"zt.{rule}"}

@@ -13,8 +13,8 @@ import tensorark
 from conformance.build.npz.image import PLAIN, ZEROS, Member, archive, deflated, npy
 from tensorark.formats.npz import end_records, plan
 from tensorark.model import Part, Raw, Span, Tensor
-from tensorark.wire.npyheader import HeaderFault, parse_header
-from tensorark.wire.zipdir import parse_end, parse_entries, parse_local
+from tensorark.wire.npyheader import HeaderFault, header_bytes, parse_header
+from tensorark.wire.zipdir import End, ZipFault, parse_end, parse_entries, parse_local
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,49 @@ def test_a_comment_and_the_records_of_zip64_are_read(tmp_path, comment):
         broken[at + 3] = 9
         path.write_bytes(broken)
         assert [each.rule for each in tensorark.validate(path)] == ["npz.directory"]
+
+
+def test_a_header_of_any_length_says_its_length_in_the_bytes_that_hold_it():
+    """Two bytes up to about 65,535 of text, four beyond: a dimension adds three."""
+    versions = set()
+    for dimensions in range(21_790, 21_840):
+        made = header_bytes("<f4", (1,) * dimensions)
+        width = {1: 2, 2: 4}[made[6]]
+        versions.add(made[6])
+        assert len(made) % 64 == 0
+        assert int.from_bytes(made[8 : 8 + width], "little") == len(made) - 8 - width
+        assert made[8 + width :].rstrip().decode() == str(
+            {"descr": "<f4", "fortran_order": False, "shape": (1,) * dimensions}
+        ).replace(")}", "), }")
+    assert versions == {1, 2}
+
+
+def test_a_local_header_may_be_read_as_far_as_its_name():
+    local = struct.pack("<4s5H3L2H", b"PK\3\4", 45, 0, 0, 0, 0, 7, *[(1 << 32) - 1] * 2, 1, 20)
+    wide = struct.pack("<2H2Q", 1, 16, 5 << 32, 6 << 32)
+    for length, sizes in ((51, (5 << 32, 6 << 32)), (50, None), (31, None)):
+        found = parse_local(memoryview((local + b"n" + wide)[:length]), 0)
+        assert (found.name, found.crc, found.length) == (b"n", 7, 51)
+        assert (found.size, found.compressed) == (sizes or ((1 << 32) - 1,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("extra", "is_sound"),
+    [
+        (struct.pack("<2H4s", 0x9999, 4, b"data") + struct.pack("<2H", 0x7075, 0), False),
+        (struct.pack("<2H3s", 0x9999, 3, b"odd") + struct.pack("<2H", 0x7075, 0), False),
+        (struct.pack("<2H4s", 0x9999, 4, b"\x75\x70\0\0"), True),  # inside of another field
+        (struct.pack("<2H8s", 0x9999, 8, b"1234\x75\x70\0\0"), True),
+    ],
+)
+def test_another_name_in_an_extra_field_is_refused_wherever_it_stands(extra, is_sound):
+    facts = (45, 45, 0, 0, 0, 0, 7, 3, 3, 1, len(extra), 2, 0, 0, 0, 9)
+    entry = struct.pack("<4s6H3L5H2L", b"PK\1\2", *facts) + b"n" + extra + b"up"
+    end = End(offset=12, length=len(entry), count=1, limit=12 + len(entry))
+    if is_sound:
+        (found,) = parse_entries(memoryview(entry), end)
+        assert (found.name, found.crc, found.size, found.offset) == (b"n", 7, 3, 9)
+        return
+    with pytest.raises(ZipFault) as caught:
+        parse_entries(memoryview(entry), end)
+    assert (caught.value.offset, caught.value.found) == (12, "the field 0x7075")
