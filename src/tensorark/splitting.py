@@ -14,6 +14,7 @@ import threading
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -26,12 +27,12 @@ from tensorark.api import File, PathLike
 from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.zt import hold_names
-from tensorark.errors import Hint, InvalidInput, ReadFailed
+from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
 from tensorark.hub import hub
-from tensorark.io.fileset import fresh, publish_set
+from tensorark.io.fileset import fresh, numbered, publish_set
 from tensorark.io.inputs import operation
 from tensorark.io.shards import HASHES
 from tensorark.io.sink import Sink
@@ -405,7 +406,9 @@ def _write(
 ) -> None:
     """Write every file, then give them their names: the root last."""
     names = [Path(each.path).name for each in plan.shards]
-    with publish_set(Path(plan.root), names, overwrite=overwrite, members=_members) as made:
+    goal = Path(plan.root)
+    owns = numbered(goal.stem, ".zt")
+    with publish_set(goal, names, overwrite=overwrite, members=_members, owns=owns) as made:
         root, sinks = made
         root.reserve(sum(shard.size for shard in plan.shards))
         work = _Work(file, placed, algorithm, progress)
@@ -415,13 +418,18 @@ def _write(
 
 
 def _members(root: Path) -> list[str]:
-    """Return the names that the shards of a `.zt` have by convention.
+    """Return the names that the shards of a `.zt` have by convention, or by their identity.
 
     Raises:
         Error: when it is none.
     """
+    names = []
     with api.open(root, io="pread", structural=True) as file:
-        return [f"{root.stem}-{label}.zt" for label in file.catalog.files]
+        for label in file.catalog.files:
+            names.append(f"{root.stem}-{label}.zt")
+            with suppress(Error):  # one that is missing hides none of the others
+                names.append(file.source.path_of(label).name)
+    return names
 
 
 class _Stopped(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -16,7 +17,7 @@ import tensorark
 import tensorark.numpy
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io import fileset
-from tensorark.io.fileset import fresh, publish_folder, publish_set
+from tensorark.io.fileset import fresh, numbered, publish_folder, publish_set
 from tensorark.io.publish import publish
 
 
@@ -27,12 +28,16 @@ def members(root: Path) -> list[str]:
         raise tensorark.Rejected("no root") from error
 
 
+owns = re.compile("([0-9]-)?[a-c]").fullmatch
+
+
 def write(root, names, data, *, overwrite=True):
     def of_turn(turn):
         return [f"{turn}-{name}" if turn else name for name in names]
 
     named = fresh(root, of_turn, overwrite=overwrite)
-    with publish_set(root, named, overwrite=overwrite, members=members) as (entry, sinks):
+    with publish_set(root, named, overwrite=overwrite, members=members, owns=owns) as made:
+        entry, sinks = made
         for sink in sinks:
             sink.write(data)
         entry.write(json.dumps(named).encode())
@@ -76,6 +81,34 @@ def test_names_of_strangers_are_never_taken(tmp_path):
     assert caught.value.code == "exists"
     assert write(tmp_path / "r", ["a"], b"1") == ["1-a"]
     assert (tmp_path / "a").read_bytes() == b"of the user"
+
+
+def test_only_names_that_members_have_are_ever_removed(tmp_path):
+    """A root is input, and so is the list of names that a dead writer left."""
+    for name in ("a", "mine", "other"):
+        (tmp_path / name).write_bytes(b"of the user")
+    (tmp_path / "r").write_text('["a", "mine"]')
+    (tmp_path / ".r.0123456789abcdef.set").write_text('["1-a", "other"]')
+    assert write(tmp_path / "r", ["a"], b"1") == ["1-a"]
+    assert names_in(tmp_path) == ["1-a", "mine", "other", "r"]
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("m-00001-of-00003.zt", True),
+        ("m-r12-00001-of-00003.zt", True),
+        ("m-100000-of-100000.zt", True),
+        ("m-r0-00001-of-00003.zt", False),
+        ("m-1-of-3.zt", False),
+        ("m-lora.zt", False),
+        ("mm-00001-of-00003.zt", False),
+        ("m-00001-of-00003.zt.json", False),
+        ("x/m-00001-of-00003.zt", False),
+    ],
+)
+def test_members_are_owned_by_their_number(name, own):
+    assert bool(numbered("m", ".zt")(name)) is own
 
 
 @pytest.mark.parametrize("at", range(8))

@@ -6,6 +6,7 @@ fails half way. Knows nothing of what the payload means.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -47,7 +48,9 @@ def write_set(
         ReadFailed: when the system refuses.
     """
     names = [each.name for each in plan.files[1:]]
-    with publish_set(target, names, overwrite=overwrite, members=_members) as (entry, sinks):
+    owns = re.compile(re.escape(target.name) + r"(\.r[1-9][0-9]*)?\.part-[0-9]{4,}").fullmatch
+    with publish_set(target, names, overwrite=overwrite, members=_members, owns=owns) as made:
+        entry, sinks = made
         _spread(plan, payload, [entry, *sinks], progress)
         revalidate(entry, canonical_form=False)
     return [str(target.with_name(each.name)) for each in plan.files]

@@ -16,7 +16,7 @@ from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, re
 from tensorark.errors import Hint
 from tensorark.formats import safetensors
 from tensorark.formats.zt.digest import content_digest
-from tensorark.io.fileset import fresh, publish_set
+from tensorark.io.fileset import fresh, numbered, publish_set
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.model import Tensor
@@ -54,7 +54,11 @@ def _write_shards(
     names = fresh(index, named, overwrite=options.overwrite)
     shards = dict(zip(names, planned, strict=True))
     stamp = safetensors.stamped(metadata, safetensors.UNKNOWN)
-    with publish_set(index, names, overwrite=options.overwrite, members=_members) as (last, sinks):
+    owns = numbered(target.stem, ".safetensors")
+    with publish_set(index, names, overwrite=options.overwrite, members=_members, owns=owns) as (
+        last,
+        sinks,
+    ):
         hashed: list[Tensor] = []
         for sink, held in zip(sinks, shards.values(), strict=True):
             hashed += _write_file(file, held, stamp, sink, options.progress)

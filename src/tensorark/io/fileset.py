@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,9 @@ from tensorark.io.writer import write_failed
 
 Members = Callable[[Path], Iterable[str]]
 """Gives the names of the files in its folder that a root names; raises where it cannot be read."""
+
+Owns = Callable[[str], object]
+"""Tells by its name whether a file is one that a writer of the set may have made."""
 
 _MOST: Final = 16 << 20
 """Bytes of a list of names that is believed to be ours."""
@@ -49,15 +53,22 @@ def fresh(root: Path, names: Callable[[int], list[str]], *, overwrite: bool) -> 
     raise AssertionError
 
 
+def numbered(stem: str, suffix: str) -> Owns:
+    """Own the names of numbered members, ``<stem>-00001-of-00003<suffix>``, of any turn."""
+    own = rf"{re.escape(stem)}(-r[1-9][0-9]*)?-[0-9]{{5,}}-of-[0-9]{{5,}}{re.escape(suffix)}"
+    return re.compile(own).fullmatch
+
+
 @contextmanager
 def publish_set(
-    root: Path, names: Sequence[str], *, overwrite: bool, members: Members
+    root: Path, names: Sequence[str], *, overwrite: bool, members: Members, owns: Owns
 ) -> Iterator[tuple[Sink, list[Sink]]]:
     """Give a sink for `root` and one for each of `names` beside it; see `fresh` for the names.
 
     When the block ends without an exception all of them are synced, the members revealed, and the
-    root last. Then the members of the set that `root` named before are removed, as far as no root
-    names them any more. After an exception everything is as it was.
+    root last. Then the members of the set that `root` named before are removed, as far as `owns`
+    tells them to be of such sets and no root names them any more: a root is input, and may name
+    anything. After an exception everything is as it was.
 
     Raises:
         InvalidInput: as `publish` does, for each of the files.
@@ -65,7 +76,7 @@ def publish_set(
             of the old one are removed by the next writer.
     """
     root = root.absolute()
-    sweep(root, members)
+    sweep(root, members, owns)
     with ExitStack() as dropping:
         entry = Staged(root, overwrite=overwrite)
         dropping.callback(entry.drop)
@@ -76,7 +87,7 @@ def publish_set(
         yield entry.sink, [each.sink for each in staged]
         for each in (*staged, entry):
             each.sink.sync()
-        former = _named(root, members)
+        former = [name for name in _named(root, members) if owns(name)]
         journal = _Journal(root, [*names, *former]) if names or former else None
         try:
             for each in staged:
@@ -170,7 +181,7 @@ class _Journal:
         os.close(self._descriptor)
 
 
-def sweep(root: Path, members: Members) -> None:
+def sweep(root: Path, members: Members, owns: Owns) -> None:
     """Clear what writers of the set at `root` left when they died: files that no root names."""
     prefix = f".{shortened(root.name)}."
     with suppress(OSError):
@@ -178,10 +189,10 @@ def sweep(root: Path, members: Members) -> None:
             middle = path.name[len(prefix) : -len(".set")]
             ours = path.name == f"{prefix}{middle}.set" and len(middle) == 16
             if ours and path.is_file() and locks.is_abandoned(path):
-                _clear(root, path, members)
+                _clear(root, path, members, owns)
 
 
-def _clear(root: Path, journal: Path, members: Members) -> None:
+def _clear(root: Path, journal: Path, members: Members, owns: Owns) -> None:
     try:
         if journal.stat().st_size > _MOST:
             return
@@ -195,7 +206,7 @@ def _clear(root: Path, journal: Path, members: Members) -> None:
     except (ValueError, RecursionError):
         names = []  # its writer died while writing it, before any of the files had a name
     if isinstance(names, list):
-        plain = [name for name in names if isinstance(name, str) and _is_plain(name)]
+        plain = [name for name in names if isinstance(name, str) and owns(name)]
         if _remove(root, plain, current, members):
             with suppress(OSError):
                 journal.unlink()
