@@ -478,6 +478,16 @@ class File(Mapping[str, TensorView]):
         for label in {*labels} - {None}:
             self._source.prove(str(label))
 
+    def prove_part(self, part: Part) -> None:
+        """Require the shards of a part that has no digest to be those that are meant, as `prove`.
+
+        Raises:
+            ReadFailed: when one is another file, or cannot be read.
+            Unsupported: when the digest of one is of an algorithm that is not known.
+        """
+        if part.digest is None and self.catalog.files:
+            self.prove(each.file for each in part.blob.spans if each.length)
+
     def unproven(self) -> set[str]:
         """Return the shards that hold parts without digests: what these are hangs on the shard."""
         if not self.catalog.files:
@@ -498,12 +508,7 @@ class File(Mapping[str, TensorView]):
             Rejected: when they break a rule of their encoding.
             Unsupported: when the part is stored under an unknown encoding.
         """
-        if part.digest is None:
-            labels = [
-                each.file for each in part.blob.spans if each.length and each.file is not None
-            ]
-            if labels:
-                self.prove(labels)
+        self.prove_part(part)
         running = None if self.format.crc is None else self.crc_of(part, where)
         if running is None:
             yield from self._undigested(part, where, reading)

@@ -115,6 +115,9 @@ def _difference(left: File, right: File, progress: Progress, *, by_values: bool)
     def compare(name: str) -> list[Change]:
         a, b = left.catalog.tensors[name], right.catalog.tensors[name]
         if by_values:
+            for file, tensor in ((left, a), (right, b)):
+                for part in tensor.parts.values():
+                    file.prove_part(part)
             changes = _decoded(left[name], right[name])
         else:
             changes = _described(a, b) or _values(left, right, a, b)
@@ -289,6 +292,7 @@ _BLOCK: Final = 8 << 20
 
 def _blocks(file: File, part: Part, where: Place) -> Iterator[memoryview]:
     """Yield the decoded bytes of a part in blocks of `_BLOCK`, the last of which may be shorter."""
+    file.prove_part(part)
     if part.nbytes <= _BLOCK or (file.is_mapped and isinstance(part.blob, Raw)):
         data = file.payload(part, where)
         yield from (data[at : at + _BLOCK] for at in range(0, len(data), _BLOCK))

@@ -68,6 +68,8 @@ def counts(
         for name in file if names is None else names:
             view = file[name]
             if _is_countable(view):
+                for part in view.parts.values():
+                    file.prove_part(part)
                 yield _counted(view, _reader(file, view))
             if progress is not None:
                 progress(view.nbytes)

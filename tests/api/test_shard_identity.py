@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tensorark.formats.zt.frame import MAGIC, encode_footer
 from tensorark.formats.zt.write import encode_manifest, encode_tail
 from tensorark.io.shards import Shards
 from tensorark.model import Part, Raw, Shard, Span, Tensor
+from tensorark.sparsity import counts
 
 ONES, TWOS = (np.full(100, value, "f4").tobytes() for value in (1, 2))
 
@@ -112,6 +115,32 @@ def test_shards_that_are_swapped_are_not_passed_on(way, algorithm, tmp_path):
     assert made <= {"base.zt", "k", "k.pub"}
     if way == "append":
         assert list(ark.load_file(path.with_name("base.zt"))) == ["c"]
+
+
+READING_WHOLE = {
+    "diff": lambda path: tensorark.diff(path, other(path)),
+    "diff-values": lambda path: tensorark.diff(path, other(path), values=True),
+    "sparsity": lambda path: list(counts(path)),
+}
+
+
+def other(path):
+    """Return a model that is equal to the one whose shards are swapped."""
+    path = Path(os.fspath(path))
+    ones, twos = (np.frombuffer(each, "f4") for each in (ONES, TWOS))
+    ark.save_file({"a": twos, "b": ones}, path.with_name("other.zt"))
+    return path.with_name("other.zt")
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread"])
+@pytest.mark.parametrize("way", READING_WHOLE)
+def test_what_reads_shards_whole_takes_no_other_file_for_them(way, io, tmp_path):
+    with tensorark.open(model(tmp_path / "right"), io=io) as file:
+        READING_WHOLE[way](file)
+    with tensorark.open(model(tmp_path / "wrong", swapped=True), io=io) as file:
+        with pytest.raises(tensorark.ReadFailed) as caught:
+            READING_WHOLE[way](file)
+        assert caught.value.code == "wrong-shard"
 
 
 @pytest.mark.parametrize("deep", [False, True])
