@@ -78,19 +78,11 @@ def _save_safetensors(
     from tensorark.model import Span
 
     values = {name: as_array(array, ("objects", name)) for name, array in arrays.items()}
-    tensors = [
-        Tensor(
-            name,
-            array.shape,
-            "dense",
-            {
-                "data": Part(
-                    Raw((Span(0, nbytes_of(array)),)), *ids_of(array.dtype, ("objects", name))
-                )
-            },
-        )
-        for name, array in values.items()
-    ]
+    tensors = []
+    for name, array in values.items():
+        ids = ids_of(array.dtype, ("objects", name))  # first: what has none is named
+        parts = {"data": Part(Raw((Span(0, nbytes_of(array)),)), *ids)}
+        tensors.append(Tensor(name, array.shape, "dense", parts))
     hold(tensors)
     plan = safetensors.plan(tensors, carry.to_text(metadata, ()))
     with publish(path, overwrite=True) as sink:

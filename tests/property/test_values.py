@@ -380,9 +380,35 @@ def image(path, data, type_, shape):
     path.write_bytes(build.image({"objects": {"t": tensor}}, {4096: data}))
 
 
+class Wrapped:
+    """What numpy asks for its array, and gets one with a mask."""
+
+    def __repr__(self):
+        return "wrapped"
+
+    def __array__(self, dtype=None, copy=None):
+        return MASKED
+
+
+MASKED = np.ma.masked_array([1.0, 2.0], [False, True])
+
+
 @pytest.mark.parametrize(
     "value",
-    [np.ma.masked_array([1.0, 2.0], [False, True]), 3, 2.5, True, "text", None, {"a": 1}, {1, 2}],
+    [
+        MASKED,
+        [MASKED],
+        ([MASKED[0], np.ma.masked],),
+        Wrapped(),
+        np.array(["a"]),
+        3,
+        2.5,
+        True,
+        "text",
+        None,
+        {"a": 1},
+        {1, 2},
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize("name", ["m.zt", "m.safetensors"])

@@ -184,22 +184,43 @@ def as_array(value: Any, where: Where = ()) -> Array:
 
         plain: Array = to_array(value, str(where[1]) if where else None)
         return plain
-    if isinstance(value, np.ma.MaskedArray):
-        raise InvalidInput(
-            "a masked array would lose its mask",
-            code="masked",
-            where=where,
-            found=str(value.dtype),
-            hint="give the filled array, and the mask as another one",
-        )
+    masked = _masked_in(value)
+    if masked is not None:
+        raise _would_lose_its_mask(masked, where)
     if value is None or (isinstance(value, _NO_ARRAYS) and not isinstance(value, np.generic)):
         detail = "this is no array"
         raise InvalidInput(detail, code="array", found=type(value).__name__, where=where)
     try:
-        return np.asarray(value)
+        made = np.asanyarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         detail = f"numpy makes no array of this: {error}"
         raise InvalidInput(detail, code="array", found=type(value).__name__, where=where) from error
+    if isinstance(made, np.ma.MaskedArray):  # of something that numpy asked for its array
+        raise _would_lose_its_mask(made, where)
+    return np.asarray(made)
+
+
+def _masked_in(value: Any, depth: int = 0) -> Array | None:
+    """Return a masked array that `value` is, or holds as a sequence; numpy drops masks of these."""
+    if isinstance(value, np.ma.MaskedArray):
+        return value
+    if isinstance(value, list | tuple) and depth < _MOST_DIMENSIONS:
+        found = (_masked_in(each, depth + 1) for each in value)
+        return next((each for each in found if each is not None), None)
+    return None
+
+
+_MOST_DIMENSIONS: Final = 64  # of an array of numpy
+
+
+def _would_lose_its_mask(array: Array, where: Where) -> InvalidInput:
+    return InvalidInput(
+        "a masked array would lose its mask",
+        code="masked",
+        where=where,
+        found=str(array.dtype),
+        hint="give the filled array, and the mask as another one",
+    )
 
 
 def nbytes_of(array: Array) -> int:
