@@ -31,6 +31,7 @@ from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
 from tensorark.generation import Generation, generation
+from tensorark.io.inputs import refuse_input
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.io.source import octets
@@ -666,22 +667,24 @@ def compacted(align: int | None, *, compact: bool) -> int | None:
     return ALIGN
 
 
-def require_suffix(path: PathLike) -> None:
-    """Require a `.zt` not to be called like a file of another format.
+def require_suffix(path: PathLike, written: str = ".zt") -> None:
+    """Require a file of the format of suffix `written` not to be called like one of another format.
 
     Raises:
-        InvalidInput: when the suffix belongs to one.
+        InvalidInput: when it is read, or the suffix, in whatever case, belongs to another format.
     """
-    suffix = Path(path).suffix
-    others = {each: one.title for one in FORMATS for each in one.suffixes if one.name != "zt"}
-    if suffix in others:
-        raise InvalidInput(
-            "the suffix is that of another format than `.zt`, which is written here",
-            code="target",
-            path=os.fspath(path),
-            expected=".zt",
-            found=f"{suffix} ({others[suffix]})",
-        )
+    refuse_input(Path(path))
+    name = Path(path).name.lower()
+    for each in FORMATS:
+        ends = [end for end in each.suffixes if name.endswith(end)]
+        if ends and written not in each.suffixes:
+            raise InvalidInput(
+                f"the suffix is that of another format than `{written}`, which is written here",
+                code="target",
+                path=os.fspath(path),
+                expected=written,
+                found=f"{ends[0]} ({each.title})",
+            )
 
 
 def compression_of(

@@ -10,9 +10,14 @@ import pytest
 import tensorark
 import tensorark.numpy as ark
 from tensorark.conversion import TARGETS
+from tensorark.conversion.huggingface import convert_checkpoint, export_parameters
+from tensorark.conversion.ninfer import replace_resources
+from tensorark.conversion.objects import export_objects, import_objects
+from tests import synthetic
+from tests.unit.formats.ninfer import sets
 
 SUFFIXES = [suffix for each in TARGETS for suffix in each.suffixes]
-FOREIGN = [suffix for suffix in SUFFIXES if suffix != ".zt"]
+FOREIGN = [suffix for suffix in [*SUFFIXES, ".safetensors.index.json", ".NPZ"] if suffix != ".zt"]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -36,6 +41,36 @@ def test_a_zt_gets_no_suffix_of_another_format(tmp_path, suffix):
     with pytest.raises(tensorark.InvalidInput):
         tensorark.repack(tmp_path / "in.zt", tmp_path / f"m{suffix}")
     assert [each.name for each in tmp_path.iterdir()] == ["in.zt"]
+
+
+WRITERS = {
+    "objects": (".safetensors", export_objects),
+    "parameters": (".safetensors", export_parameters),
+    "artifact": (".ninfer", lambda _, path: import_objects(path.with_name("o.safetensors"), path)),
+    "resources": (".ninfer", lambda source, path: replace_resources(source, path, {})),
+    "checkpoint": (
+        ".ninfer",
+        lambda _, path: convert_checkpoint(path.with_name("hf"), path, "bf16"),
+    ),
+}
+"""Writers of one format, with its suffix."""
+
+
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".safetensors.index.json", ".Zt", ".NPZ"])
+@pytest.mark.parametrize("way", WRITERS)
+def test_what_writes_one_format_gives_it_no_suffix_of_another(tmp_path, way, suffix):
+    own, write = WRITERS[way]
+    if suffix == own:
+        return
+    source = sets.model(tmp_path)
+    export_objects(source, tmp_path / "o.safetensors")
+    if way == "checkpoint":
+        synthetic.write_checkpoint(tmp_path / "hf")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(tensorark.InvalidInput) as refused:
+        write(source, tmp_path / f"m{suffix}")
+    assert refused.value.code == "target"
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def set_of(folder, index, shard):

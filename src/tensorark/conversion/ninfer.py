@@ -45,6 +45,7 @@ from tensorark.model import Part, Raw
 from tensorark.parameters import directory_of, judge_uses
 from tensorark.rules import Reading
 from tensorark.steps import drive
+from tensorark.writer import require_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -196,6 +197,7 @@ def replace_resources(
         InvalidInput: when a replacement is empty, or as `resplit` does.
     """
     with api.open(source) as file:
+        require_suffix(target, ".ninfer")
         directory = directory_of(file.catalog.native, file.path)
         members, objects, fresh = _replaced(directory, replacements)
         planned = plan(

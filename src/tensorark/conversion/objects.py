@@ -27,6 +27,7 @@ from tensorark.hub import hub as as_hub
 from tensorark.io.inputs import operation
 from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import directory_of
+from tensorark.writer import require_suffix
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[int], None]
@@ -47,10 +48,12 @@ def export_objects(
     Nothing is decoded; `import_objects` makes the same artifact of it.
 
     Raises:
-        InvalidInput: when `source` is no artifact, or a target exists.
+        InvalidInput: when `source` is no artifact, a target exists, or its suffix is that of
+            another format.
         Unsupported: when bytes between objects are not zero.
     """
     with api.open(source) as file:
+        require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
         hub = as_hub(file)
         carried = (hub.catalog.attributes or {})[ATTRIBUTE]
@@ -83,10 +86,12 @@ def import_objects(
     """Write the artifact of one file that `export_objects` wrote as safetensors.
 
     Raises:
-        InvalidInput: when `source` holds none, or one whose objects were changed in size.
+        InvalidInput: when `source` holds none, or one whose objects were changed in size, or the
+            suffix of `target` is that of another format.
         ReadFailed: when something cannot be read or written.
     """
     with api.open(source) as file:
+        require_suffix(target, ".ninfer")
         planned = _carried_plan(file, Path(target).name)
         directory = planned.directory
 

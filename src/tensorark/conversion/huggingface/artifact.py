@@ -34,6 +34,7 @@ from tensorark.formats.ninfer.write import (
     plan,
 )
 from tensorark.io.inputs import operation
+from tensorark.writer import require_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -352,12 +353,14 @@ def convert_checkpoint(
 
     Raises:
         Unsupported: when a checkpoint is of another architecture, or quantised in unknown ways.
-        InvalidInput: when config, recipe, resources or values do not fit, or the target exists.
+        InvalidInput: when config, recipe, resources or values do not fit, the target exists, or its
+            suffix is that of another format.
         NotFound: when a tensor is missing, or a pattern of the recipe matches nothing.
         ReadFailed: when something cannot be read or written.
     """
     chosen = recipe_of(recipe)
     with opened({BASE: folder, **(sources or {})}) as checkpoints:
+        require_suffix(target, ".ninfer")
         made = planned_artifact(
             checkpoints, chosen, components=components, resources=resources, name=name
         )

@@ -37,6 +37,7 @@ from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import ParameterView, directory_of
 from tensorark.sizes import size_of
 from tensorark.vocab import DTYPES
+from tensorark.writer import require_suffix
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -69,11 +70,13 @@ def export_parameters(
     bf16, f32 or i32, unless `rounded` asks for bf16 throughout.
 
     Raises:
-        InvalidInput: when `source` is no artifact, or a target exists.
+        InvalidInput: when `source` is no artifact, a target exists, or its suffix is that of
+            another format.
         Unsupported: when a format is not decoded.
         ReadFailed: when something cannot be read or written.
     """
     with api.open(source) as file:
+        require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
         views, shapes = Restored(file, directory), _shapes(directory)
         made: dict[str, Pieces] = {}
