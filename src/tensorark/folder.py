@@ -23,7 +23,11 @@ from tensorark.model import Span
 _log = logging.getLogger("tensorark")
 
 _INDEX: Final = re.compile(r".+\.index(\.[\w-]+)?\.json")
-_PIECE: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)\.safetensors")
+_PIECE: Final = re.compile(
+    r"(?P<stem>.*?)(?P<before>[-._]?)(?P<at>(?<![0-9])[0-9]+)(?P<of>[-_]of[-_])(?P<count>[0-9]+)"
+    r"(?P<after>(?![0-9]).*\.safetensors)",
+    re.IGNORECASE,
+)
 _SHOWN: Final = 6
 
 
@@ -97,13 +101,15 @@ def _listed(index: Path, names: Sequence[str]) -> set[str]:
         return set(shards_named(bytes(opened.view(Span(0, min(opened.size, DEFAULT.index_file))))))
     except Error:
         stem = index.name.partition(".safetensors")[0]
-        return {name for name in names if (match := _PIECE.fullmatch(name)) and match[1] == stem}
+        return {
+            name for name in names if (match := _PIECE.fullmatch(name)) and match["stem"] == stem
+        }
 
 
 def piece_of(path: str | os.PathLike[str]) -> int:
     """Return of how many files a safetensors file calls itself one; 0 for a model of its own."""
     match = _PIECE.fullmatch(Path(path).name)
-    return int(match[3]) if match and int(match[3]) > 1 else 0
+    return int(match["count"]) if match and int(match["count"]) > 1 else 0
 
 
 def require_whole(path: str | os.PathLike[str]) -> None:
@@ -121,8 +127,9 @@ def _incomplete(path: str | os.PathLike[str]) -> ReadFailed:
     name = Path(path).name
     match = _PIECE.fullmatch(name)
     assert match is not None  # noqa: S101 - `piece_of` has told
-    count = int(match[3])
-    others = (f"{match[1]}-{at:05}-of-{match[3]}{match[4]}.safetensors" for at in _first(count))
+    count, width = int(match["count"]), len(match["at"])
+    start, end = match.span("at")
+    others = (f"{name[:start]}{at:0{width}}{name[end:]}" for at in _first(count))
     missing = [each for each in others if not Path(path).with_name(each).is_file()]
     return ReadFailed(
         f"the file is one of {count} shards, and not a model by itself",

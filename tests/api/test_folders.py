@@ -79,6 +79,31 @@ def test_one_shard_is_looked_at_but_not_taken_for_a_model(tmp_path):
     tensorark.convert(tmp_path / "own.safetensors", tmp_path / "own.zt")
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "m-{}-of-2.safetensors",
+        "m_{:05}_of_00002.safetensors",
+        "m.{:05}-of-00002.safetensors",
+        "M-{:05}-OF-00002.SAFETENSORS",
+        "m-{:06}-of-000002.fp16.safetensors",
+    ],
+)
+def test_however_a_shard_spells_that_it_is_one_of_several(tmp_path, pattern):
+    safetensors.numpy.save_file({"t": np.ones(3)}, tmp_path / pattern.format(1))
+    with pytest.raises(tensorark.ReadFailed) as caught:
+        tensorark.convert(tmp_path / pattern.format(1), tmp_path / "half.zt")
+    assert caught.value.code == "missing-shard"
+    assert pattern.format(2) in str(caught.value)
+    assert not (tmp_path / "half.zt").exists()
+
+
+@pytest.mark.parametrize("name", ["proof-2", "state_of_2", "lora-of-10", "m-1-of-1"])
+def test_a_model_of_its_own_may_have_numbers_in_its_name(tmp_path, name):
+    safetensors.numpy.save_file({"t": np.ones(3)}, tmp_path / f"{name}.safetensors")
+    tensorark.convert(tmp_path / f"{name}.safetensors", tmp_path / "whole.zt")
+
+
 def test_a_single_file_may_say_that_it_is_one_of_one(tmp_path):
     safetensors.numpy.save_file({"t": np.ones(3)}, tmp_path / "model-00001-of-00001.safetensors")
     with tensorark.open(tmp_path) as model:
