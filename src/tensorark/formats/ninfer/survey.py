@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tensorark.formats.ninfer.directory import Directory
-from tensorark.formats.ninfer.frame import HEADER_SIZE
+from tensorark.formats.ninfer.frame import HEADER_SIZE, PAGE
 from tensorark.formats.ninfer.layouts import ALIGNMENT
 from tensorark.model import Span
 from tensorark.rules import Fault, Reading, Rule, rule
@@ -39,10 +39,12 @@ def gaps(directory: Directory) -> Iterator[tuple[int, int]]:
 
 
 def survey(directory: Directory, reading: Reading) -> Steps[None]:
-    """Read every byte between the objects and gather what is worth a note."""
+    """Read every byte that no object holds and gather what is worth a note."""
     frame = directory.frame
     head = HEADER_SIZE + frame.json_bytes
     spans = [Span(head, frame.payload_start - head)]
+    continuations = (each.path for each in directory.files if each.path is not None)
+    spans.extend(Span(HEADER_SIZE, PAGE - HEADER_SIZE, path) for path in continuations)
     for offset, length in gaps(directory):
         spans.extend(directory.address.spans(offset, length))
     dirty = []
@@ -72,7 +74,7 @@ def gap_size(doc: Survey) -> Iterator[Fault]:
 
 @rule("ninfer.gap-bytes", section="5.3", stage="content")
 def gap_bytes(doc: Survey) -> Iterator[Fault]:
-    """Bytes that no object holds are zero, and so are those behind the directory."""
+    """Bytes that no object holds are zero, those behind the directory and the headers too."""
     for span in doc.dirty:
         name = f" of {span.file!a}" if span.file else ""
         detail = f"byte {span.offset}{name} belongs to nothing and is not zero"

@@ -206,6 +206,21 @@ def test_gaps_slack_and_stray_bytes_are_noted_and_no_faults(tmp_path):
         assert len(notes) == 2
 
 
+def test_stray_bytes_in_the_header_of_a_continuation_are_noted(tmp_path):
+    """A writer sets [32, 4096) to zero (§2.2)."""
+    entry = write_set(tmp_path, DIRECTORY, PAYLOAD, (300, 600))
+    part = tmp_path / "model.ninfer.part-0002"
+    data = bytearray(part.read_bytes())
+    for at in (32, 4095):
+        data[32] = data[4095] = 0
+        data[at] = 7
+        part.write_bytes(data)
+        (note,) = verify(entry).notes
+        assert note.rule == "ninfer.gap-bytes"
+        assert f"byte {at} " in note.detail
+        assert part.name in note.detail
+
+
 # -------------------------------------------------------------------------------------------- diff
 
 
