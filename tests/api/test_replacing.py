@@ -86,3 +86,39 @@ def test_shards_that_another_root_means_by_their_identity_stay(whole, tmp_path):
     (out / "copy.zt").unlink()
     tensorark.split(whole, out / "m.zt", max_size=100_000, overwrite=True)
     assert "m-r1-00001-of-00004.zt" not in names_in(out)
+
+
+def convert_to(out, whole, **options):
+    return tensorark.convert(whole, out / "m.safetensors", **options)
+
+
+FORMS = {"file": {}, "set": {"max_shard_size": 45_000}}
+
+
+@pytest.mark.parametrize(("old", "new"), [("file", "set"), ("set", "file")])
+def test_a_set_and_a_file_of_one_name_are_one_model(whole, tmp_path, old, new):
+    """A folder with both would be read as the old one by some, and as the new one by others."""
+    out = tmp_path / "out"
+    convert_to(out, whole, **FORMS[old])
+    before = names_in(out)
+    ark.save_file({name: each + 10 for name, each in ARRAYS.items()}, whole)
+    with pytest.raises(tensorark.InvalidInput) as caught:
+        convert_to(out, whole, **FORMS[new])
+    assert caught.value.code == "exists"
+    assert names_in(out) == before
+    convert_to(out, whole, **FORMS[new], overwrite=True)
+    assert not {*before} & {*names_in(out)} - {"mine"}
+    with tensorark.open(out) as file:
+        assert file["w0"].numpy()[0] == 10
+
+
+@pytest.mark.parametrize(("old", "new"), [("file", "set"), ("set", "file")])
+def test_a_model_that_is_read_stays_beside_the_other_form_of_it(whole, tmp_path, old, new):
+    out = tmp_path / "out"
+    convert_to(out, whole, **FORMS[old])
+    before = names_in(out)
+    source = out / ("m.safetensors" if old == "file" else "m.safetensors.index.json")
+    content = {name: (out / name).read_bytes() for name in before}
+    tensorark.convert(source, out / "m.safetensors", **FORMS[new])
+    assert {name: (out / name).read_bytes() for name in before} == content
+    assert len(names_in(out)) > len(before)

@@ -16,7 +16,7 @@ from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, re
 from tensorark.errors import Hint
 from tensorark.formats import safetensors
 from tensorark.formats.zt.digest import content_digest
-from tensorark.io.fileset import fresh, numbered, publish_set
+from tensorark.io.fileset import fresh, numbered, publish_set, require_free, retire
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.model import Tensor
@@ -25,14 +25,23 @@ from tensorark.writer import CHUNK, check_digest, revalidate
 
 
 def write(file: File, target: Path, options: Options) -> list[str]:
-    """Write `file` as one safetensors file, or as shards of at most `options.max_shard_size`."""
+    """Write `file` as one safetensors file, or as shards of at most `options.max_shard_size`.
+
+    Both are the model of this name: what it was before goes, whichever of the two that was.
+    """
     tensors = list(file.catalog.tensors.values())
     hold(tensors, file.path, LEAVE_OUT)
     metadata = metadata_of(file)
+    index = target.with_name(safetensors.index_name(target.stem))
     if options.max_shard_size is not None:
-        return _write_shards(file, target, tensors, metadata, options)
+        require_free(target, overwrite=options.overwrite)
+        written = _write_shards(file, target, tensors, metadata, options)
+        retire(target)
+        return written
+    require_free(index, overwrite=options.overwrite)
     with publish(target, overwrite=options.overwrite) as sink:
         _write_file(file, tensors, metadata, sink, options.progress)
+    retire(index, _members, numbered(target.stem, ".safetensors"))
     return [str(target)]
 
 

@@ -112,6 +112,48 @@ def publish_set(
             journal.close(keep=kept)
 
 
+def require_free(root: Path, *, overwrite: bool) -> None:
+    """Require that no other model has the place of the one that is written, but what is read.
+
+    Raises:
+        InvalidInput: when there is one and `overwrite` is false (code ``exists``).
+    """
+    if not overwrite and os.path.lexists(root) and not _is_read(root):
+        raise exists(root)
+
+
+def retire(
+    root: Path, members: Members = lambda _root: (), owns: Owns = lambda _name: False
+) -> None:
+    """Remove the model at `root`, whose place another one has taken, with its members.
+
+    One that is read by this very operation stays.
+    """
+    root = root.absolute()
+    if not root.is_file() or root.is_symlink() or _is_read(root):
+        return
+    former = [name for name in _named(root, members) if owns(name)]
+    journal = _Journal(root, former) if former else None
+    gone = False
+    try:
+        root.unlink()
+        gone = _remove(root, former, set(), members)
+    except OSError as error:
+        raise write_failed(error, str(root)) from error
+    finally:
+        if journal is not None:
+            journal.close(keep=not gone and not os.path.lexists(root))
+    sync_name(root)
+
+
+def _is_read(path: Path) -> bool:
+    try:
+        refuse_input(path)
+    except InvalidInput:
+        return True
+    return False
+
+
 def _named(root: Path, members: Members) -> list[str]:
     """Return the names of the members of the set in place; none where there is no readable one."""
     if not os.path.lexists(root):
