@@ -1,6 +1,7 @@
 """Local files: the same bytes by mapping and by calls, and an exception where a crash could be."""
 
 import errno
+import gc
 import logging
 import mmap
 import os
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from tensorark.errors import InvalidInput, NotFound, ReadFailed
-from tensorark.io import local, opened
+from tensorark.io import local, memory, opened
 from tensorark.io.local import LocalSource
 from tensorark.io.sibling import sibling
 from tensorark.model import Span
 
 MODES = ["mmap", "pread"]
+MAP = mmap.mmap
 BODY = bytes(range(256)) * 40
 
 
@@ -36,7 +38,11 @@ def refusing(monkeypatch, number):
                 raise OSError(number, os.strerror(number))
             return super().__new__(cls, fileno, *args, **kwargs)
 
+    def refused(*_facts):
+        raise OSError(number, os.strerror(number))
+
     monkeypatch.setattr(mmap, "mmap", Refusing)
+    monkeypatch.setattr(memory, "_placed", refused)
 
 
 @pytest.mark.parametrize("io", ["auto", *MODES])
@@ -364,6 +370,7 @@ def test_views_outlive_the_source(path, io):
 
 
 def descriptors():
+    gc.collect()  # what an earlier test has let go of
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -383,6 +390,68 @@ def test_many_forgotten_sources_leave_no_descriptor(path):
     for _ in range(50):
         LocalSource(path).read([Span(0, 1)])
     assert descriptors() == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="nothing lists descriptors")
+@pytest.mark.parametrize("io", MODES)
+def test_a_shard_takes_one_descriptor_however_it_is_read(tmp_path, io):
+    for number in range(163):
+        (tmp_path / str(number)).write_bytes(BODY)
+    (tmp_path / "root").write_bytes(BODY)
+    before = descriptors()
+    source = LocalSource(tmp_path / "root", io=io, resolve=lambda label: tmp_path / label)
+    spans = [Span(7, 5000, str(number)) for number in range(163)]
+    views = source.read(spans)
+    lent = [source.copy_on_write(span) for span in spans]
+    assert descriptors() - before <= 164
+    assert {bytes(view) for view in views} == {BODY[7:5007]}
+    if io == "mmap":
+        assert source.is_mapped
+        for view in lent:
+            view[:] = bytes(5000)  # changes stay here
+        again = [source.copy_on_write(span) for span in spans]
+        assert {bytes(view) for view in again} == {BODY[7:5007]}
+        assert {bytes(view) for view in views} == {BODY[7:5007]}
+        assert descriptors() - before <= 164
+    source.close()
+    assert descriptors() == before
+    assert [bytes(view) for view in views[:3]] == [BODY[7:5007]] * 3  # mappings live on
+    assert (tmp_path / "5").read_bytes() == BODY
+
+
+def test_where_python_can_map_without_a_descriptor_it_is_asked_to(path, monkeypatch):
+    asked = []
+
+    def recorded(descriptor, nbytes, **how):
+        asked.append(how.pop("trackfd"))
+        return MAP(descriptor, nbytes, **how)
+
+    monkeypatch.setattr(memory, "_PYTHON_KEEPS_ONE", False)  # as from 3.13 on
+    monkeypatch.setattr(mmap, "mmap", recorded)
+    with LocalSource(path, io="mmap") as source:
+        (view,) = source.read([Span(3, 9)])
+        lent = source.copy_on_write(Span(3, 9))
+    assert asked == [False, False]
+    assert bytes(view) == bytes(lent) == BODY[3:12]
+    assert (view.readonly, lent.readonly) == (True, False)
+
+
+@pytest.mark.skipif(not memory._PYTHON_KEEPS_ONE, reason="only older Pythons go another way")
+def test_where_memory_cannot_be_taken_the_place_of_a_mapping_has_its_own(path, monkeypatch):
+    monkeypatch.setattr(memory, "_system_mmap", lambda: lambda *_: 2**64 - 1)  # MAP_FAILED
+    before = descriptors()
+    with LocalSource(path, io="mmap") as source:
+        (view,) = source.read([Span(3, 9)])
+        assert source.is_mapped
+        assert descriptors() - before == 2
+    assert bytes(view) == BODY[3:12]
+
+
+def test_no_more_is_mapped_than_a_file_has(path):
+    with path.open("rb") as file:
+        for private in (False, True):
+            with pytest.raises(ValueError, match=r"shorter|greater"):
+                memory.mapped(file.fileno(), len(BODY) + 1, private=private)
 
 
 PICKLED = """

@@ -6,16 +6,10 @@ one mapping: what the first borrower wrote would be what the second reads.
 
 from __future__ import annotations
 
-import mmap
 import threading
 from bisect import bisect_left, bisect_right
-from typing import Final
 
 from tensorark.io.memory import mapped
-
-# Where the system counts private pages against memory before they are written, a file larger than
-# the memory could not be mapped. The flag exists on every Linux, its name only in newer Pythons.
-_LAZY: Final[int] = getattr(mmap, "MAP_NORESERVE", 0)
 
 
 class Lending:
@@ -43,15 +37,10 @@ class Lending:
             at = bisect_right(self._ends, offset)
             if self._view is None or at < bisect_left(self._starts, offset + length):
                 try:
-                    self._view = memoryview(self._map())
+                    self._view = mapped(self._descriptor, self._size, private=True)
                 except (OSError, ValueError, OverflowError, MemoryError):
                     return None
                 self._starts, self._ends, at = [], [], 0
             self._starts.insert(at, offset)
             self._ends.insert(at, offset + length)
             return self._view[offset : offset + length]
-
-    def _map(self) -> mmap.mmap:
-        flags = mmap.MAP_PRIVATE | _LAZY
-        access = mmap.PROT_READ | mmap.PROT_WRITE
-        return mapped(self._descriptor, self._size, flags=flags, prot=access)

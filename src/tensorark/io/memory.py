@@ -1,4 +1,4 @@
-"""Fresh memory in large pages: the destination of loads and the staging area of writers.
+"""Fresh memory in large pages, the destination of loads and the staging area of writers; mappings.
 
 Owns the allocation, and the question how much memory there is. Must never be asked for a size that
 was not checked against a real file first.
@@ -10,8 +10,10 @@ import mmap
 import os
 import sys
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from tensorark.errors import LimitExceeded
 
@@ -19,6 +21,12 @@ _HUGE_PAGE: Final = 2 << 20
 
 LENT: Final = 512 << 10
 """Most bytes that are lent at once: few enough to stay in the caches of a processor."""
+
+_PYTHON_KEEPS_ONE: Final = sys.version_info < (3, 13)  # a descriptor for each mapping
+_MAP_FIXED: Final = 0x10  # of Linux and macOS
+# Where the system counts private pages against memory before they are written, a file larger than
+# the memory could not be mapped. The flag exists on every Linux, its name only in newer Pythons.
+_LAZY: Final[int] = getattr(mmap, "MAP_NORESERVE", 0)
 
 _spare: Final[deque[bytearray]] = deque(maxlen=4)  # as many as are kept; others go with their views
 
@@ -73,14 +81,56 @@ def _unused() -> bytearray | None:
     return None
 
 
-def mapped(descriptor: int, nbytes: int, **how: int) -> mmap.mmap:
-    """Map the first `nbytes` of an open file; the mapping outlives the descriptor.
+def mapped(descriptor: int, nbytes: int, *, private: bool = False) -> memoryview:
+    """Map the first `nbytes` of an open file; the mapping outlives the descriptor, and keeps none.
 
-    From Python 3.13 on it keeps no descriptor of its own; before, each mapping has one.
+    Read-only, or with `private` for writing, changes staying in this process.
+
+    Raises:
+        OSError: when the system refuses.
+        ValueError: when the file is shorter.
     """
-    if os.name == "posix" and sys.version_info >= (3, 13):
-        how["trackfd"] = False
-    return mmap.mmap(descriptor, nbytes, **how)
+    flags = mmap.MAP_PRIVATE | _LAZY if private else mmap.MAP_SHARED
+    prot = mmap.PROT_READ | (mmap.PROT_WRITE if private else 0)
+    if not _PYTHON_KEEPS_ONE:
+        untracked: dict[str, Any] = {"trackfd": False}
+        found = mmap.mmap(descriptor, nbytes, flags=flags, prot=prot, **untracked)
+    else:
+        try:
+            found = _placed(descriptor, nbytes, flags, prot)
+        except OSError:  # each mapping has a descriptor of its own then
+            found = mmap.mmap(descriptor, nbytes, flags=flags, prot=prot)
+    return memoryview(found) if private else memoryview(found).toreadonly()
+
+
+def _placed(descriptor: int, nbytes: int, flags: int, prot: int) -> mmap.mmap:
+    """Map a file in the place of memory that we have: as Python never saw the file, it keeps none.
+
+    A model may have hundreds of shards, and a process 1,024 descriptors.
+    """
+    import ctypes
+
+    if os.fstat(descriptor).st_size < nbytes:  # a mapping past the end kills who reads there
+        raise ValueError("the file is shorter than what is to be mapped")
+    writable = mmap.PROT_READ | mmap.PROT_WRITE  # or there is no asking for its address
+    memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | _LAZY, prot=writable)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if _system_mmap()(address, nbytes, prot, flags | _MAP_FIXED, descriptor, 0) != address:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return memory
+
+
+@cache
+def _system_mmap() -> Callable[..., int | None]:
+    import ctypes
+
+    found = ctypes.CDLL(None, use_errno=True).mmap
+    number = ctypes.c_int
+    pointer, size, offset = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long
+    found.argtypes = (pointer, size, number, number, number, offset)
+    found.restype = pointer
+    return found
 
 
 def installed() -> int | None:

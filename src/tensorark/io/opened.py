@@ -251,12 +251,11 @@ class Opened:
 
     def _map(self) -> memoryview | None:
         try:
-            found = mapped(self._descriptor, self.size, access=mmap.ACCESS_READ)
+            return mapped(self._descriptor, self.size)
         except (OSError, ValueError, OverflowError, MemoryError) as error:
             name = quoted(self.path, 1000)
             _log.warning("reading %s with calls, as it cannot be mapped: %s", name, error)
             return None
-        return memoryview(found)
 
     def _read_into(self, offset: int, buffers: Sequence[memoryview]) -> int:
         try:
