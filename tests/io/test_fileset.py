@@ -141,7 +141,9 @@ def test_an_error_at_any_step_leaves_the_old_set_as_it_was(tmp_path, monkeypatch
 def test_what_a_dead_writer_left_is_cleared_by_the_next_one(tmp_path):
     write(tmp_path / "r", ["a", "b"], b"old")
     (tmp_path / "1-a").write_bytes(b"new, and no root names it")
-    (tmp_path / ".r.0123456789abcdef.set").write_text('["1-a", "1-b", "a", "b", "../x", 5]')
+    (tmp_path / ".r.0123456789abcdef.set").write_text(
+        '["1-a", "a\\u0000b", "", ".", "..", "1-b", "a", "b", "../x", 5]'
+    )
     write(tmp_path / "r", ["a", "b"], b"newer")
     assert names_in(tmp_path) == ["2-a", "2-b", "r"]
     assert content(tmp_path / "r") == [b"newer"] * 2

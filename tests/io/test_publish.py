@@ -281,7 +281,12 @@ def test_where_no_file_can_be_is_our_error(tmp_path, path, code):
 def test_the_longest_names_have_room_for_a_temporary_one(tmp_path, monkeypatch, named, name):
     if named:
         monkeypatch.setattr(module, "_HAS_FD_LINKS", False)
-    for data in (b"1", b"22"):  # made, then replaced
+    with publish(tmp_path / name, overwrite=False) as sink:
+        if named:  # all the room is used, up to the last whole letter
+            (temporary,) = names(tmp_path)
+            assert 255 - len(os.fsencode(temporary)) < len(os.fsencode(name[0]))
+        sink.write(b"0")
+    for data in (b"1", b"22"):  # replaced, then once more
         write(tmp_path / name, data)
         assert (tmp_path / name).read_bytes() == data
     assert names(tmp_path) == [name]

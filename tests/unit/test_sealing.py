@@ -296,12 +296,32 @@ def test_a_seal_is_not_replaced_unless_asked(sealed):
 
 
 @pytest.mark.parametrize(
-    "options", [{"algorithms": []}, {"algorithms": ["md5"]}, {"block": 0}, {"block": 1 << 40}]
+    "options",
+    [
+        {"algorithms": []},
+        {"algorithms": ["md5"]},
+        {"block": 0},
+        {"block": (1 << 12) - 1},
+        {"block": (1 << 30) + 1},
+    ],
 )
 def test_options_that_make_no_seal_are_refused(model, options):
     with pytest.raises(InvalidInput) as error:
         seal(model, **options)
     assert error.value.code == "option"
+
+
+@pytest.mark.parametrize(("block", "fits"), [(1 << 30, True), ((1 << 30) + 1, False)])
+def test_a_block_has_at_most_a_gib(model, block, fits):
+    seal(model, block=1 << 30)
+    document = json.loads(seal_path(model).read_text())
+    seal_path(model).write_text(json.dumps(document | {"block": block}))
+    if fits:
+        assert check_seal(model).ok
+        return
+    with pytest.raises(Rejected) as caught:
+        read_seal(seal_path(model))
+    assert caught.value.where == ("block",)
 
 
 @pytest.mark.parametrize(

@@ -265,6 +265,15 @@ def test_block_scales_are_swizzled_as_computed_by_hand():
             assert (nvfp4.unswizzle(stored, 256) == alone).all()
 
 
+@pytest.mark.parametrize(
+    ("largest", "divisor"),
+    [(0.0, 1.0), (2688.0, 1.0), (5376.0, 0.5), (6.0, 448.0), (2.0**127, 2688 / 2.0**127)],
+)
+def test_the_divisor_of_a_matrix_is_that_of_its_largest_value(largest, divisor):
+    """Six times 448, the largest code times the largest scale, is what that value becomes."""
+    assert nvfp4.divisor_of(largest) == np.float32(divisor)
+
+
 def test_an_nvfp4_matrix_is_encoded_as_computed_by_hand():
     values = np.zeros((128, 64), np.float32)
     values[0, :4] = 6, -3, 1, 0.5

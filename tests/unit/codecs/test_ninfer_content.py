@@ -95,6 +95,23 @@ def test_what_the_formats_allow_is_sound():
     assert broken("nvfp4", 128, 64, bytes(nvfp4)) == []
 
 
+def test_the_first_code_under_a_scale_of_zero_is_named_by_its_own_row_and_column():
+    """Behind groups of zeros that have a scale of zero by right."""
+    data = sound("q4_g64_fp16", 4, 128)
+    for group in (0, 5, 6):  # row 0; row 2, column 64; row 3
+        data[256 + 2 * group : 258 + 2 * group] = b"\0\0"
+        data[32 * group : 32 * group + 32] = bytes(32)
+    data[32 * 5 + 7] = 0x30  # two codes to a byte, the low one first
+    data[32 * 6 + 1] = 0x01
+    whole = geometry("q4_g64_fp16", LAYOUT_OF["q4_g64_fp16"], (4, 128))
+    document = Payload(("objects", "w"), whole, memoryview(data))
+    faults = [(each.id, fault) for each in PAYLOAD_RULES for fault in each(document)]
+    ((id_, fault),) = faults
+    assert id_ == "ninfer.zero-scale"
+    assert fault.detail.startswith("row 2, column 79: ")
+    assert (fault.expected, fault.found) == (0, 3)
+
+
 def test_each_negative_scale_is_counted_and_minus_zero_is_none():
     data = sound("q4_g64_fp16", 4, 128)
     words = [0x8001, 0xBC00, 0x0001, 0x7BFF, 0xFBFF, 0x3C00, 0x3C00, 0x3C00]

@@ -22,6 +22,7 @@ from tensorark.codecs.seekable import (
     MOST_FAULTS,
     TABLE_RULES,
     Table,
+    survey,
 )
 from tensorark.rules import Finding, Reading
 from tests.conformance.zstd_judge import decode, is_one_frame
@@ -445,3 +446,16 @@ WRONG = by_hand.frame(b"hello", checksum=1)
 def test_lenient_reading_takes_nothing_that_is_damaged(entry, size):
     with pytest.raises(tensorark.Rejected):
         opened(by_hand.stream((entry, size)), size, lenient=True).read(0, size)
+
+
+def test_a_frame_that_is_cut_anywhere_has_a_problem():
+    """A raw block of three bytes and a last RLE block; with a window, a dictionary and a size."""
+    header = struct.pack("<IBBIQ", 0xFD2FB528, 0xC7, 0, 7, 10)
+    blocks = (3 << 3).to_bytes(3, "little") + b"abc" + (7 << 3 | 2 | 1).to_bytes(3, "little") + b"d"
+    whole = header + blocks + b"sum."
+    found = survey(memoryview(whole))
+    assert (found.problem, found.frames, found.most, found.largest) == (None, 1, 10, 7)
+    assert found.checksum == int.from_bytes(b"sum.", "little")
+    for length in range(1, len(whole)):
+        assert survey(memoryview(whole[:length])).problem, length
+    assert survey(memoryview(whole + b"x")).problem

@@ -38,6 +38,16 @@ def test_a_fault_of_the_frame_lies_in_its_field(tmp_path, head, tail, rule, offs
     assert (fault.rule, fault.offset, fault.found) == (f"zt.{rule}", offset, found)
 
 
+@pytest.mark.parametrize(
+    ("root", "place"), [({}, 0), ({"objects": 5}, 9), (7, 0)], ids=["empty", "number", "no map"]
+)
+def test_what_a_manifest_lacks_is_missing_where_it_begins(tmp_path, root, place):
+    """A number in the place of the objects stands behind the head of a map and eight bytes."""
+    path = tmp_path / "m.zt"
+    path.write_bytes(build.image(root, {4096: bytes(8)}))
+    assert {fault.offset for fault in tensorark.validate(path)} == {8192 + place}
+
+
 def test_the_part_that_begins_inside_of_another_is_named(tmp_path):
     """The first of those that refer to the blob: it is at fault, not the one that it cuts."""
     blobs = {"c": [8192, 8], "b": [8192, 8], "a": [4096, 5000]}
