@@ -6,7 +6,7 @@ byte; `repack` makes a file without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as _replaced
 from pathlib import Path
@@ -15,8 +15,11 @@ from typing import Any
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.brief import brief
-from tensorark.carry import brought_home
+from tensorark.carry import added, alike, brought_home
 from tensorark.conversion import Conversion, convert
+from tensorark.conversion.ledger import Loss, among
+from tensorark.conversion.target import Options, Settled
+from tensorark.conversion.zt import ZT
 from tensorark.errors import Hint, InvalidInput
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.generation import Generation, generation
@@ -31,7 +34,8 @@ from tensorark.writer import Assembly, Writer, require_suffix
 class Amendment:
     """What an append did to the file `path`: its old and new size, and the tensors it now has new.
 
-    `superseded` of them took the place of tensors of the same name.
+    `superseded` of them took the place of tensors of the same name; `dropped` is what the other
+    model held and the file does not.
     """
 
     __repr__ = brief
@@ -41,6 +45,7 @@ class Amendment:
     after: int
     tensors: tuple[str, ...]
     superseded: tuple[str, ...] = ()
+    dropped: tuple[Loss, ...] = ()
 
 
 @operation()
@@ -51,19 +56,25 @@ def append(
     attributes: Mapping[str, object] | None = None,
     replace: bool = False,
     align: int | None = None,
+    drop: Collection[str] = (),
     progress: Progress = lambda _done: None,
 ) -> Amendment:
     """Append tensors to the `.zt` at `path`: arrays by name, or those of another model.
 
     The old bytes stay a prefix of the file. A name that it has is refused, or superseded with
-    `replace`; attributes of the file stay unless `attributes` are given. Blobs of another model are
-    copied as they are stored, placed as those of the file unless `align` says otherwise.
+    `replace`. Attributes of the file stay, and get those of another model beside them, unless
+    `attributes` are given, which take their place. Blobs of another model are copied as they are
+    stored, placed as those of the file unless `align` says otherwise.
+
+    What the file has no place for, such as another value of an attribute that it has, is refused
+    unless `drop` names its kind (`conversion.ledger`); with `replace` such a value supersedes.
 
     Not atomic: after a failure the file is cut back to its old length, but a process that is killed
     leaves one that readers refuse, and `diagnose` tells the length to cut it to.
 
     Raises:
         InvalidInput: when the file is no `.zt`, a data shard or a link, or has such a tensor.
+        Unsupported: when something of the other model would be lost.
         Rejected: when the file, or payload, is broken.
         ReadFailed: when something cannot be read or written.
     """
@@ -77,10 +88,30 @@ def append(
         complete(file)
         refuse_input(Path(path))
         with generation(path, align=align) as new:
-            model = hub(file)
-            _check_names(model, new, replaces=replace)
-            _append_file(model, new, attributes, progress)
-        return _described(new, sorted(model))
+            settled, whole = _settled(file, new, attributes, drop, replaces=replace)
+            _check_names(settled.file, new, replaces=replace)
+            _append_file(settled.file, new, whole, progress)
+        return _replaced(_described(new, sorted(settled.file)), dropped=settled.dropped)
+
+
+def _settled(
+    file: File, new: Generation, given: Attributes, drop: Collection[str], *, replaces: bool
+) -> tuple[Settled, Attributes]:
+    """Settle what is appended; return it, and the attributes that the file gets."""
+    model = hub(file)
+    theirs, own = brought_home(model.catalog).file, new.manifest.attributes
+    whole, kept = added(own, theirs)
+    if given is not None:  # whoever gives them has decided
+        kept, drop = added(given, theirs)[1] & given.keys(), {*drop, "attributes"}
+    elif replaces:
+        whole, kept = added(theirs, own)[0], frozenset(theirs or ())
+    target = _replaced(ZT, keeps=among(ZT.keeps, kept))
+    options = Options(align=new.align, drop=frozenset(drop))
+    settled = target.settle(model, Path(new.path), options)
+    settled.require()
+    if given is not None:
+        return settled, given
+    return settled, KEEP if alike(whole, own) else whole
 
 
 def _described(new: Generation, names: Sequence[str]) -> Amendment:
@@ -105,14 +136,14 @@ def _check_names(file: File, new: Generation, *, replaces: bool) -> None:
         )
 
 
-def _append_file(file: File, new: Generation, attributes: Attributes, progress: Progress) -> None:
+def _append_file(file: File, new: Generation, whole: Attributes, progress: Progress) -> None:
     carried = brought_home(file.catalog)
     copy = Copy(file, Assembly(new.sink, new.align), progress)
     tensors = []
     for name in sorted(file):
         tensor = copy.tensor(file.catalog.tensors[name])
         tensors.append(_replaced(tensor, attributes=carried.tensors.get(name)))
-    new.finish(tensors, attributes=KEEP if attributes is None else attributes)
+    new.finish(tensors, attributes=whole)
 
 
 @operation()
@@ -120,10 +151,13 @@ def repack(
     source: PathLike,
     target: PathLike,
     *,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Conversion:
     """Write the `.zt` at `source` anew as `target`: canonical, with nothing left that is not used.
+
+    What it does not keep is refused unless `drop` names its kind (`conversion.ledger`).
 
     Raises:
         InvalidInput: when `source` is no `.zt`, is split, or is `target`.
@@ -147,4 +181,4 @@ def repack(
                 path=file.path,
                 hint=Hint("merge() makes one file of it", tark="`tark merge` makes one file of it"),
             )
-    return convert(source, target, format="zt", overwrite=overwrite, progress=progress)
+    return convert(source, target, format="zt", drop=drop, overwrite=overwrite, progress=progress)

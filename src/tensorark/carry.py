@@ -176,6 +176,19 @@ def _brought_home(catalog: Catalog) -> Carried:
     return Carried(file or None, {**carried.tensors, **by_name})
 
 
+def added(own: Attributes, more: Attributes) -> tuple[Attributes, frozenset[str]]:
+    """Return `own` with what only `more` has, and the keys of `more` whose values are in that."""
+    own, more = own or {}, more or {}
+    whole = {**own, **{key: value for key, value in more.items() if key not in own}}
+    kept = frozenset(key for key, value in more.items() if alike(whole[key], value))
+    return whole or None, kept
+
+
+def alike(a: object, b: object) -> bool:
+    """Compare values of attributes with their types: 1, 1.0 and true differ, NaN equals itself."""
+    return encode(a) == encode(b)
+
+
 def text_of(attributes: Attributes) -> dict[str, str] | None:
     """Return attributes that are all text, such as those of safetensors, as such."""
     return None if attributes is None else {key: str(value) for key, value in attributes.items()}

@@ -211,12 +211,12 @@ _ABSENT: Final = object()
 
 
 def _same(a: object, b: object) -> bool:
-    """Compare attribute values with their types: 1, 1.0 and true differ, NaN equals itself."""
-    from tensorark.wire.cbor import encode
+    """Compare attribute values with their types, or their absence."""
+    from tensorark.carry import alike
 
     if a is _ABSENT or b is _ABSENT:
         return a is b
-    return encode(a) == encode(b)
+    return alike(a, b)
 
 
 def _described(a: Tensor, b: Tensor) -> list[Change]:

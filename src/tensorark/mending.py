@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.brief import brief
-from tensorark.carry import brought_home
+from tensorark.carry import added, brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.dense import octets, reader
+from tensorark.conversion.ledger import Loss, among
 from tensorark.conversion.recast import Pieces, Recast, computed
-from tensorark.conversion.target import Options, Progress, Target
+from tensorark.conversion.target import Options, Progress, Settled, Target
 from tensorark.errors import InvalidInput, Rejected, Unsupported, place, quoted
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
@@ -29,6 +30,7 @@ from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.read import Record, tied
 from tensorark.formats.tensorbit.runtime import Remark, layers_of, remarks
 from tensorark.formats.tensorbit.walk import Found, guessed_shape, hidden_size, match, walk
+from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.matching import choose
 from tensorark.model import Catalog, Part, Tensor
@@ -59,7 +61,10 @@ _MASKS: Final = ("keep", "spell", "drop", "apply")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """What was written, and everything in it that differs from the source."""
+    """What was written, and everything in it that differs from the source.
+
+    `dropped` is what the sources held and the target does not; `changes` tell it as well.
+    """
 
     __repr__ = brief
 
@@ -67,6 +72,7 @@ class Mended:
     files: tuple[str, ...]
     tensors: int
     changes: tuple[str, ...]
+    dropped: tuple[Loss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +197,8 @@ def mend(
         work.choose(include, exclude, rename)
         work.remask(masks)
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
-        return _written(work.result(), kind, Path(target), options, work.changes)
+        settled = kind.settle(work.result(), Path(target), options)
+        return _written(settled, [*work.changes, *_told(settled)])
 
 
 @operation()
@@ -207,19 +214,28 @@ def join(
 ) -> Mended:
     """Write the tensors of several models into one target; the first says what the model is.
 
-    Sources may be of any format that is read.
+    Sources may be of any format that is read. Attributes of the others are added to those of the
+    first. What has no place, such as another value of an attribute that an earlier one has, is
+    refused unless `drop` names its kind (`conversion.ledger`).
 
     Raises:
         InvalidInput: when there are no sources, one is the target, or two tensors share a name.
+        Unsupported: when something would be lost, or the target cannot hold a tensor.
     """
     if not sources:
         raise InvalidInput("nothing to join", code="sources")
     kind = target_of(target, format)
     with ExitStack() as opened:
         files = [opened.enter_context(api.open(each)) for each in sources]
-        joined, changes = _joined(files)
+        if kind.name == "zt":
+            files = [hub(each) if each.format.name == "ninfer" else each for each in files]
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
-        return _written(joined, kind, Path(target), options, changes)
+        joined, others = _joined(files, kind, Path(target), options)
+        settled = kind.settle(joined, Path(target), options)
+        told = [*_told(settled), *(line for each in others for line in _told(each, of=each.file))]
+        done = _written(settled, told)
+        more = tuple(loss for each in others for loss in each.dropped)
+        return replace(done, dropped=(*done.dropped, *more))
 
 
 @operation()
@@ -237,18 +253,21 @@ def part(
     """Divide a model into containers of at most `max_bytes` bytes of blobs each, in order.
 
     They are named ``<stem>-00001-of-00003.tbm`` and so on, and each is a model of its own; with the
-    `format` ``tensorbit-directory`` they are directories, named the same without a suffix.
+    `format` ``tensorbit-directory`` they are directories, named the same without a suffix. What
+    they do not keep is refused unless `drop` names its kind (`conversion.ledger`).
 
     Raises:
         InvalidInput: when a tensor does not fit into one, or the format takes no `align`.
+        Unsupported: when something would be lost, or the target cannot hold a tensor.
     """
     goal = Path(target)
     kind = target_of(goal, format)
     if align is not None and "align" not in kind.options:
         raise InvalidInput(f"{kind.name} takes no align", code="option", found=align)
     with api.open(source) as file:
+        options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
         groups = _divided(file, max_bytes)
-        done = []
+        pieces = []
         for number, names in enumerate(groups, start=1):
             name = f"{goal.stem}-{number:05}-of-{len(groups):05}{goal.suffix}"
             home = brought_home(file.catalog)
@@ -257,26 +276,24 @@ def part(
                 for each in names
             }
             piece = Recast(file, Catalog("zt", chosen, _unordered(home.file), None), {})
-            options = Options(
-                overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress
-            )
-            done.append(_written(piece, kind, goal.with_name(name), options))
-        return done
+            pieces.append(kind.settle(piece, goal.with_name(name), options))
+        return [_written(each, _told(each)) for each in pieces]
 
 
-def _written(
-    file: File, kind: Target, path: Path, options: Options, changes: Sequence[str] = ()
-) -> Mended:
-    """Write what was made; what the target does not keep, and may be lost, is one more change."""
-    held, lost = kind.fitted(file, options)
-    lost += kind.settle(held, path, options.drop)
-    left_out = [f"left out: {each.kind} {quoted(each.name)}" for each in lost]
+def _written(settled: Settled, changes: Sequence[str]) -> Mended:
+    files = settled.write()
     return Mended(
-        source=file.path,
-        files=tuple(kind.write(held, path, options)),
-        tensors=len(held),
-        changes=(*changes, *left_out),
+        source=settled.file.path,
+        files=tuple(files),
+        tensors=len(settled.file),
+        changes=tuple(changes),
+        dropped=settled.dropped,
     )
+
+
+def _told(settled: Settled, of: File | None = None) -> list[str]:
+    whose = "" if of is None else f" of {Path(of.path).name}"
+    return [f"left out{whose}: {each.kind} {quoted(each.name)}" for each in settled.dropped]
 
 
 _HUGGING_FACE: Final = {
@@ -346,7 +363,7 @@ class _Work:
     def find(self) -> None:
         """Find the tensors of the model, where the index says or where their blobs are."""
         if self.record.kind != "tbm":
-            self.tensors = dict(self.file.catalog.tensors)
+            self.tensors = self._with_carried(self.file.catalog.tensors)
             self.changes += [f"{each.detail} ({each.rule})" for each in self.record.forgiven]
             return
         found = drive(walk(self.record.text.offset), self.file.source)
@@ -382,9 +399,19 @@ class _Work:
                 self.changes.append(f"{quoted(name)} is named twice: the first is kept")
                 continue
             self.tensors[name] = build_tensor(blob)
-        self.tensors = tied(blobs, self.tensors)
+        self.tensors = self._with_carried(tied(blobs, self.tensors))
         # Where they are, not where they were said to be.
         self.record = replace(self.record, blobs=tuple(blobs), left_out=())
+
+    def _with_carried(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return tensors with the attributes that the file carries for them as text."""
+        home = brought_home(self.file.catalog).tensors
+        return {
+            name: replace(
+                each, attributes={**home.get(name, {}), **(each.attributes or {})} or None
+            )
+            for name, each in tensors.items()
+        }
 
     def _blob(self, row: int, claim: Claim, found: Found) -> Blob:
         header = self._header(claim, found.header)
@@ -408,7 +435,7 @@ class _Work:
         layers: bool,
     ) -> None:
         """Set what the model says of itself."""
-        self.attributes = dict(self.file.catalog.attributes or {})
+        self.attributes = dict(brought_home(self.file.catalog).file or {})
         facts = dict(members(self.attributes))
         facts.pop("order", None)
         if config is not None:
@@ -557,14 +584,23 @@ def _spelt(window: Window, sparse: Sparse) -> Iterator[memoryview]:
 # ------------------------------------------------------------------------------- several models
 
 
-def _joined(files: Sequence[File]) -> tuple[File, list[str]]:
-    """Return the first file with the tensors of all."""
-    first = brought_home(files[0].catalog)
+def _joined(
+    files: Sequence[File], kind: Target, path: Path, options: Options
+) -> tuple[File, list[Settled]]:
+    """Return the first file with the tensors of all, and what is settled of each of the others."""
     tensors: dict[str, Tensor] = {}
     made: dict[str, Pieces] = {}
-    changes: list[str] = []
-    for number, file in enumerate(files):
-        home = brought_home(file.catalog)
+    settled: list[Settled] = []
+    attributes: Mapping[str, object] | None = None
+    for number, each in enumerate(files):
+        home, file = brought_home(each.catalog), each
+        theirs = _unordered(home.file) or {}
+        attributes, kept = added(attributes, theirs)
+        if number:
+            kept |= (home.file or {}).keys() - theirs.keys()  # the order is that of the whole
+            target = replace(kind, keeps=among(kind.keeps, kept))
+            settled.append(target.settle(each, path, options))
+            file = settled[-1].file
         for name, tensor in file.catalog.tensors.items():
             if name in tensors:
                 raise InvalidInput(
@@ -575,10 +611,8 @@ def _joined(files: Sequence[File]) -> tuple[File, list[str]]:
                 )
             own = replace(tensor, attributes=home.tensors.get(name))
             tensors[name] = own if not number else _moved(file, own, f"{number} {name}", made)
-        if number and _unordered(home.file) != _unordered(first.file):
-            changes.append(f"attributes of {Path(file.path).name} are left out")
-    catalog = Catalog("zt", tensors, _unordered(first.file), None, files[0].catalog.files)
-    return Recast(files[0], catalog, made), changes
+    catalog = Catalog("zt", tensors, attributes, None, files[0].catalog.files)
+    return Recast(files[0], catalog, made), settled
 
 
 def _moved(file: File, tensor: Tensor, key: str, made: dict[str, Pieces]) -> Tensor:

@@ -6,6 +6,7 @@ shard before it writes a byte, and writes to none of them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.brief import brief
 from tensorark.carry import brought_home
+from tensorark.conversion.ledger import Loss
+from tensorark.conversion.target import Options
+from tensorark.conversion.zt import ZT
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.formats.zt.write import check_align
 from tensorark.hub import hub
@@ -25,7 +29,10 @@ from tensorark.writer import rewrite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """What a merge reads and makes: files, the shards among them that are read, and tensors."""
+    """What a merge reads and makes: files, the shards among them that are read, and tensors.
+
+    `dropped` is what the model held and a `.zt` does not.
+    """
 
     __repr__ = brief
 
@@ -34,6 +41,7 @@ class Merge:
     shards: tuple[str, ...]
     tensors: int
     nbytes: int
+    dropped: tuple[Loss, ...] = ()
 
 
 @operation()
@@ -42,6 +50,7 @@ def merge(
     target: PathLike,
     *,
     align: int | None = None,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     dry_run: bool = False,
     progress: Progress = lambda _done: None,
@@ -49,12 +58,12 @@ def merge(
     """Merge the model of the entry file `root` into the one `.zt` `target`; return what was done.
 
     The target is canonical; with `align`, a multiple of 4096, blobs are copied as they are stored,
-    with their encodings and digests, and placed at its multiples. With `dry_run` nothing is
-    written.
+    with their encodings and digests, and placed at its multiples. What a `.zt` does not keep is
+    refused unless `drop` names its kind (`conversion.ledger`). With `dry_run` nothing is written.
 
     Raises:
         InvalidInput: when `target` exists, is an input or no `.zt`.
-        Unsupported: when `root` is a data shard.
+        Unsupported: when `root` is a data shard, or something would be lost.
         Rejected: when payload does not match its digest.
         ReadFailed: when a shard is missing, or something cannot be read or written.
     """
@@ -66,26 +75,28 @@ def merge(
         check_align(align)
     with api.open(root) as file:
         complete(file)
+        settled = ZT.settle(hub(file), path, Options(align=align, drop=frozenset(drop)))
+        settled.require()
         if path.exists() and not overwrite:
             raise InvalidInput(
                 "the file exists already", code="exists", path=str(path), hint=OVERWRITE
             )
         _first, *shards = map(str, file.paths())
         if not dry_run:
-            _write(file, path, align, overwrite=overwrite, progress=progress)
+            _write(settled.file, path, align, overwrite=overwrite, progress=progress)
         return Merge(
             root=file.path,
             target=str(path),
             shards=tuple(shards),
-            tensors=len(file),
-            nbytes=sum(tensor.nbytes for tensor in file.catalog.tensors.values()),
+            tensors=len(settled.file),
+            nbytes=sum(tensor.nbytes for tensor in settled.file.catalog.tensors.values()),
+            dropped=settled.dropped,
         )
 
 
 def _write(
     file: File, path: Path, align: int | None, *, overwrite: bool, progress: Progress
 ) -> None:
-    file = hub(file)
     with publish(path, overwrite=overwrite) as sink:
         if align is None:
             rewrite(file, sink, progress=progress)

@@ -7,14 +7,18 @@ lost with everything behind it. Values keep their types in both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tensorark import api, carry
 from tensorark.api import File, PathLike
 from tensorark.brief import brief
 from tensorark.carry import Carried, brought_home
-from tensorark.conversion.safetensors import hold
+from tensorark.conversion.ledger import Loss
+from tensorark.conversion.safetensors import SAFETENSORS
+from tensorark.conversion.target import Options, Target
+from tensorark.conversion.zt import ZT
 from tensorark.errors import InvalidInput, NotFound, Unsupported
 from tensorark.formats import safetensors
 from tensorark.formats.safetensors.header import Header
@@ -35,7 +39,10 @@ Attributes = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What an edit did: attributes after it, and the size of the file in bytes before and after."""
+    """What an edit did: attributes after it, and the size of the file in bytes before and after.
+
+    `dropped` is what the file held beside attributes and does not any more.
+    """
 
     __repr__ = brief
 
@@ -43,6 +50,7 @@ class Edit:
     attributes: Attributes = field(default_factory=dict)
     before: int
     after: int
+    dropped: tuple[Loss, ...] = ()
 
 
 def metadata_of(path: PathLike, *, tensor: str | None = None) -> dict[str, object]:
@@ -63,18 +71,20 @@ def edit_metadata(
     remove: Sequence[str] = (),
     tensor: str | None = None,
     repack: bool = False,
+    drop: Collection[str] = (),
     progress: Progress = lambda _done: None,
 ) -> Edit:
     """Set attributes of the file at `path`, or of one tensor, to `values`; take `remove` away.
 
     A `.zt` gets another generation, or with `repack` is written anew, canonical; safetensors is
-    written anew. Writing anew needs room for a copy and replaces the file at once. Where nothing
-    changes nothing is written.
+    written anew. Writing anew needs room for a copy and replaces the file at once; what is not kept
+    then is refused unless `drop` names its kind (`conversion.ledger`). Where nothing changes
+    nothing is written.
 
     Raises:
         NotFound: when there is no such tensor, or no such key to remove.
         InvalidInput: when a value or a key cannot be stored.
-        Unsupported: when the format keeps no attributes that we change.
+        Unsupported: when the format keeps no attributes that we change, or something would be lost.
         ReadFailed: when something cannot be read or written.
     """
     with api.open(path) as file:
@@ -84,13 +94,19 @@ def edit_metadata(
         if _encoded(new or {}, tensor) == _encoded(old or {}, tensor) and not repack:
             return Edit(path=file.path, attributes=new or {}, before=size, after=size)
         carried = _with(brought_home(file.catalog), tensor, new)
+        dropped: tuple[Loss, ...] = ()
         if file.format.name == "zt" and not repack:
             _amend(file, tensor, new)
         else:
+            options = Options(drop=frozenset(drop))
+            settled = _target(file).settle(file, Path(file.path), options)
+            settled.require()
+            dropped = settled.dropped
             with amending(file.path), publish(file.path, overwrite=True) as sink:
-                _rewrite(file, carried, sink, progress)
+                _rewrite(settled.file, carried, sink, progress)
     with api.open(path) as file:
-        return Edit(path=file.path, attributes=new or {}, before=size, after=file.source.size())
+        after = file.source.size()
+        return Edit(path=file.path, attributes=new or {}, before=size, after=after, dropped=dropped)
 
 
 def _attributes(file: File, tensor: str | None) -> Attributes | None:
@@ -141,28 +157,34 @@ def _amend(file: File, tensor: str | None, new: Attributes | None) -> None:
             amended.finish(attributes=KEEP, tensor_attributes={tensor: new})
 
 
-def _rewrite(file: File, carried: Carried, sink: Sink, progress: Progress) -> None:
+def _target(file: File) -> Target:
+    """Return what writes such a file anew."""
     native = file.catalog.native
     if isinstance(native, Manifest) and not native.shards:
-        rewrite(file, sink, carried=carried, progress=progress)
-    elif isinstance(native, Header):
+        return ZT
+    if isinstance(native, Header):
+        return SAFETENSORS
+    title = file.format.title
+    raise Unsupported(
+        "attributes of such a file are not changed",
+        code="metadata",
+        path=file.path,
+        found=f"{title} in several files" if file.catalog.files else title,
+        hint="convert it to `.zt` first, or edit the file that holds them",
+    )
+
+
+def _rewrite(file: File, carried: Carried, sink: Sink, progress: Progress) -> None:
+    native = file.catalog.native
+    if isinstance(native, Header):
         _rehead(file, native, carried, sink, progress)
     else:
-        raise Unsupported(
-            "attributes of such a file are not changed",
-            code="metadata",
-            path=file.path,
-            found=f"{file.format.title} in several files"
-            if file.catalog.files
-            else file.format.title,
-            hint="convert it to `.zt` first, or edit the file that holds them",
-        )
+        rewrite(file, sink, carried=carried, progress=progress)
 
 
 def _rehead(file: File, header: Header, carried: Carried, sink: Sink, progress: Progress) -> None:
     """Write a safetensors file with other metadata, its data byte for byte."""
     tensors = list(file.catalog.tensors.values())
-    hold(tensors, file.path)
     with_attributes = [replace(each, attributes=carried.tensors.get(each.name)) for each in tensors]
     metadata = carry.to_text(carried.file, with_attributes)
     if header.set_id is not None:  # it stays a shard of its set: no tensor changes

@@ -19,6 +19,9 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.brief import brief
 from tensorark.carry import Carried, brought_home
+from tensorark.conversion.ledger import Loss
+from tensorark.conversion.target import Options, Settled
+from tensorark.conversion.zt import ZT
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN
@@ -39,7 +42,8 @@ from tensorark.writer import CHUNK, Assembly, check_digest, revalidate
 class Overlay:
     """What an overlay holds: `stored` tensors and `nbytes` of its own, the rest lies in `base`.
 
-    `removed` are tensors of the base that it has not; `shards` are the labels of the base's files.
+    `removed` are tensors of the base that it has not; `shards` are the labels of the base's files;
+    `dropped` is what base and changes held beside tensors and the overlay does not.
     """
 
     __repr__ = brief
@@ -51,6 +55,7 @@ class Overlay:
     stored: tuple[str, ...]
     removed: tuple[str, ...]
     nbytes: int
+    dropped: tuple[Loss, ...] = ()
 
 
 @operation()
@@ -62,6 +67,7 @@ def overlay(
     remove: Sequence[str] = (),
     algorithm: Algorithm = "sha256",
     align: int = ALIGN,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Overlay:
@@ -69,7 +75,9 @@ def overlay(
 
     Tensors of `changes`, a model of any format, are added or take the place of those of their name;
     parts whose bytes are the base's are not stored. `remove` names tensors that are left out.
-    Attributes of the file are those of the base, with those of `changes` put over them.
+    Attributes of the file are those of the base, with those of `changes` put over them. What else
+    the two hold and a `.zt` does not keep is refused unless `drop` names its kind
+    (`conversion.ledger`).
 
     The base, a `.zt` or a split one, becomes the shards of the target. It is found beside it: as
     ``<stem of target>-<label>.zt``, as ``<label>.zt``, or else by its size and digest.
@@ -77,13 +85,16 @@ def overlay(
     Raises:
         InvalidInput: when the target exists, is an input or is no `.zt`.
         NotFound: when `remove` names what the base has not.
-        Unsupported: when the base is no `.zt`.
+        Unsupported: when the base is no `.zt`, or something would be lost.
         Rejected: when payload does not match its digest.
         ReadFailed: when something cannot be read or written.
     """
     with ExitStack() as opened:
         below = opened.enter_context(api.open(base))
-        above = hub(opened.enter_context(api.open(changes)))
+        options = Options(align=align, drop=frozenset(drop))
+        settled = _settled(opened, changes, target, options)
+        above = settled.file
+        dropped = (*ZT.settle(below, Path(target), options).dropped, *settled.dropped)
         for name in remove:
             below[name]  # or there is none
         kept = [name for name in below if name not in above and name not in set(remove)]
@@ -96,7 +107,7 @@ def overlay(
                 **over.tensors,
             },
         )
-        work = _Work(below, above, kept, carried, algorithm, check_align(align), progress)
+        work = _Work(below, above, kept, carried, algorithm, check_align(align), dropped, progress)
         return work.write(Path(target), overwrite=overwrite)
 
 
@@ -108,6 +119,7 @@ def delta(
     *,
     algorithm: Algorithm = "sha256",
     align: int = ALIGN,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     progress: Progress = lambda _done: None,
 ) -> Overlay:
@@ -118,10 +130,18 @@ def delta(
     """
     with ExitStack() as opened:
         below = opened.enter_context(api.open(base))
-        above = hub(opened.enter_context(api.open(new)))
+        settled = _settled(opened, new, target, Options(align=align, drop=frozenset(drop)))
+        above, dropped = settled.file, settled.dropped
         carried = brought_home(above.catalog)
-        work = _Work(below, above, (), carried, algorithm, check_align(align), progress)
+        work = _Work(below, above, (), carried, algorithm, check_align(align), dropped, progress)
         return work.write(Path(target), overwrite=overwrite)
+
+
+def _settled(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settled:
+    """Open what is put over the base, and settle what it holds with what a `.zt` keeps."""
+    settled = ZT.settle(hub(opened.enter_context(api.open(source))), Path(target), options)
+    settled.require()
+    return settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +154,7 @@ class _Work:
     carried: Carried
     algorithm: Algorithm
     align: int
+    dropped: tuple[Loss, ...]
     progress: Progress
 
     def write(self, target: Path, *, overwrite: bool) -> Overlay:
@@ -162,6 +183,7 @@ class _Work:
             ),
             removed=tuple(name for name in self.base if name not in set(names)),
             nbytes=sum(span.length for span in local),
+            dropped=self.dropped,
         )
 
     def _check(self, target: Path) -> None:

@@ -174,12 +174,11 @@ def prune(
             tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
         catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
         options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
-        recast, unheld = kind.fitted(Recast(file, catalog, made), options)
-        dropped = (*unheld, *kind.settle(recast, Path(target), options.drop))
+        settled = kind.settle(Recast(file, catalog, made), Path(target), options)
         if dry_run:
-            kind.require(recast, options)
-        files = () if dry_run else tuple(kind.write(recast, Path(target), options))
-        held = recast.catalog.tensors
+            settled.require()
+        files = () if dry_run else tuple(settled.write())
+        held = settled.file.catalog.tensors
         dense = {name: reason for name, reason in dense.items() if name in held}
         return Pruning(
             source=file.path,
@@ -187,7 +186,7 @@ def prune(
             files=files,
             pruned=tuple(work.report for work in works if work.report.name in held),
             dense=dense,
-            dropped=dropped,
+            dropped=settled.dropped,
             beside=left_beside(file.path, Path(target)),
             dense_elements=sum(file.catalog.tensors[name].elements for name in dense),
         )

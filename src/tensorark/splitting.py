@@ -12,7 +12,7 @@ import re
 import resource
 import threading
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,9 @@ from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.brief import brief
 from tensorark.carry import brought_home
-from tensorark.conversion.zt import hold_names
+from tensorark.conversion.ledger import Loss
+from tensorark.conversion.target import Options
+from tensorark.conversion.zt import ZT
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
@@ -65,7 +67,10 @@ class PlannedShard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPlan:
-    """What a split makes: `root` and `shards`; `tensors` of them, in `nbytes` stored bytes."""
+    """What a split makes: `root` and `shards`; `tensors` of them, in `nbytes` stored bytes.
+
+    `dropped` is what the model held and a `.zt` does not.
+    """
 
     __repr__ = brief
 
@@ -74,6 +79,7 @@ class SplitPlan:
     tensors: int
     nbytes: int
     max_size: int | None = None
+    dropped: tuple[Loss, ...] = ()
 
 
 @operation()
@@ -86,6 +92,7 @@ def split(
     algorithm: Algorithm = "sha256",
     full: bool = False,
     align: int = CANONICAL_ALIGN,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     dry_run: bool = False,
     progress: Progress = lambda _done: None,
@@ -97,11 +104,13 @@ def split(
     byte; a tensor that is larger gets a shard of its own. `by` ``layer`` begins a new shard for
     every layer; the first number in a name tells it. Blobs are copied as stored and keep encodings
     and digests; the content digest stays. `full` makes each shard a `.zt` that can be opened by
-    itself. With `dry_run` nothing is written.
+    itself. What a `.zt` does not keep is refused unless `drop` names its kind
+    (`conversion.ledger`). With `dry_run` nothing is written.
 
     Raises:
         InvalidInput: when a file exists and `overwrite` is false, is an input, or the options do
             not fit together.
+        Unsupported: when something would be lost, or a `.zt` cannot hold a name.
         Rejected: when payload does not match its digest.
         ReadFailed: when something cannot be read or written, or a shard of the source is missing.
     """
@@ -109,10 +118,12 @@ def split(
     max_size = None if max_size is None else size_of(max_size)
     _check(target, max_size, by, algorithm)
     with api.open(source) as file:
-        model = hub(file)
-        hold_names(model)
+        settled = ZT.settle(hub(file), target, Options(align=align, drop=frozenset(drop)))
+        settled.require()
+        model = settled.file
         heaps, placed = _planned(model, max_size, by, check_align(align), full=full)
         plan = _described(model, target, heaps, max_size, overwrite=overwrite)
+        plan = replace(plan, dropped=settled.dropped)
         if dry_run:
             return plan
         complete(file)

@@ -6,6 +6,7 @@ import click
 
 from tensorark import api
 from tensorark.amendment import append
+from tensorark.cli import dropping
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
@@ -22,14 +23,21 @@ from tensorark.inspect.text import counted, nbytes_text
     exits={
         0: "appended",
         2: "wrong usage, or the file has such a tensor and --replace is not given",
+        4: "the file has no place for all of it; nothing was written",
     },
 )
 @click.argument("path", type=click.Path())
 @click.argument("changes", type=click.Path())
 @click.option("--replace", is_flag=True, help="Supersede tensors of the same name.")
 @click.option("--align", type=size, metavar="SIZE", help="Placement (default: that of the file).")
-def command(path: str, changes: str, *, replace: bool, align: int | None) -> None:
+@dropping.drop
+def command(
+    path: str, changes: str, *, replace: bool, align: int | None, drop: tuple[str, ...]
+) -> None:
     """Append the tensors of another model to a .zt.
+
+    Its attributes are added to those of the file. Where both have one of a name, and not the same,
+    --replace takes that of the other model and --drop attributes that of the file.
 
     The bytes that the file has stay as they are: new blobs, a new manifest and a new footer come
     behind them. After a failure the file is cut back. Should the machine stop meanwhile, readers
@@ -39,7 +47,7 @@ def command(path: str, changes: str, *, replace: bool, align: int | None) -> Non
     with api.open(changes) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "appending") as progress:
-        done = append(path, changes, replace=replace, align=align, progress=progress)
+        done = append(path, changes, replace=replace, align=align, drop=drop, progress=progress)
     if out.json:
         value = {
             "path": done.path,
@@ -47,9 +55,11 @@ def command(path: str, changes: str, *, replace: bool, align: int | None) -> Non
             "after": done.after,
             "tensors": list(done.tensors),
             "superseded": list(done.superseded),
+            "dropped": dropping.losses(done.dropped),
         }
         out.document("append", value)
     elif not out.quiet:
+        dropping.tell(out, done.dropped)
         out.line(
             f"{escaped(done.path)}: {counted(len(done.tensors), 'tensor')} appended, "
             f"{len(done.superseded):,} of them superseding; {nbytes_text(done.before)} → "

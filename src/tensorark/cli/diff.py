@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import lenience, overlay, parameters
+from tensorark.cli import dropping, lenience, overlay, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.comparison import STATEMENTS, Change, Difference, diff, diff_parameters
@@ -36,6 +36,7 @@ from tensorark.overlays import delta
     "--limit", type=click.IntRange(0), metavar="N", default=50, help="Lines a section (default 50)."
 )
 @parameters.output("Write an overlay: LEFT made into RIGHT.")
+@dropping.drop
 @parameters.force
 @lenience.lenient
 def command(
@@ -46,6 +47,7 @@ def command(
     values: bool,
     limit: int,
     output: str | None,
+    drop: tuple[str, ...],
     force: bool,
     lenient: bool,
 ) -> int:
@@ -57,6 +59,8 @@ def command(
     trusted. With --parameters, what code gets: the decoded elements of every parameter, configs,
     resources by role, and uses.
     """
+    if drop and output is None:
+        raise click.UsageError("--drop is a matter of -o")
     if parameters and output is not None:
         raise click.UsageError("-o writes tensors, so it excludes --parameters")
     if parameters and values:
@@ -81,7 +85,7 @@ def command(
     made = None
     if output is not None:
         with out.progress(total, "writing") as progress:
-            made = delta(left, right, output, overwrite=force, progress=progress)
+            made = delta(left, right, output, drop=drop, overwrite=force, progress=progress)
     if out.json:
         emitted = None if made is None else overlay.as_json(made)
         value = {"left": left, "right": right, **_as_json(found), "emitted": emitted}

@@ -140,6 +140,7 @@ def _as_json(each: Mended) -> dict[str, Any]:
         "files": list(each.files),
         "tensors": each.tensors,
         "changes": list(each.changes),
+        "dropped": dropping.losses(each.dropped),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tensorark import api
-from tensorark.cli import parameters
+from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
@@ -23,6 +23,7 @@ from tensorark.merging import merge
     exits={
         0: "merged, or what would be merged was shown",
         2: "wrong usage, a shard was named, or the target exists and --force is not given",
+        4: "a .zt does not keep all of it; nothing was written",
         5: "a shard is missing or the wrong one; nothing was written",
     },
 )
@@ -31,9 +32,18 @@ from tensorark.merging import merge
 @click.option(
     "--align", type=size, metavar="SIZE", help="Keep blobs as stored, at multiples of this."
 )
+@dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Show what would be read; write nothing.")
-def command(root: str, target: str, *, align: int | None, force: bool, dry_run: bool) -> None:
+def command(
+    root: str,
+    target: str,
+    *,
+    align: int | None,
+    drop: tuple[str, ...],
+    force: bool,
+    dry_run: bool,
+) -> None:
     """Merge a model that is split into one .zt.
 
     Takes the root (or the index, or the overlay) alone and finds the rest, so that no pattern of
@@ -44,7 +54,15 @@ def command(root: str, target: str, *, align: int | None, force: bool, dry_run: 
     with api.open(root) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "merging") as progress:
-        done = merge(root, target, align=align, overwrite=force, dry_run=dry_run, progress=progress)
+        done = merge(
+            root,
+            target,
+            align=align,
+            drop=drop,
+            overwrite=force,
+            dry_run=dry_run,
+            progress=progress,
+        )
     if out.json:
         value = {
             "written": not dry_run,
@@ -53,6 +71,7 @@ def command(root: str, target: str, *, align: int | None, force: bool, dry_run: 
             "target": done.target,
             "tensors": done.tensors,
             "nbytes": done.nbytes,
+            "dropped": dropping.losses(done.dropped),
         }
         out.document("merge", value)
     elif out.quiet:
@@ -60,6 +79,7 @@ def command(root: str, target: str, *, align: int | None, force: bool, dry_run: 
     else:
         for shard in done.shards if out.verbose else ():
             out.line(f"  {escaped(shard)}")
+        dropping.tell(out, done.dropped)
         what = "written" if not dry_run else "planned, nothing written"
         out.line(
             f"{escaped(done.root)} and {counted(len(done.shards), 'shard')} → "

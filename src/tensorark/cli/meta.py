@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tensorark.cli import dropping
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import NotFound, escaped
@@ -31,6 +32,7 @@ from tensorark.metadata import Edit, edit_metadata, metadata_of
 @click.option("--tensor", metavar="NAME", help="Attributes of this tensor, not of the file.")
 @click.option("--text", is_flag=True, help="Take VALUE as text, even if it is JSON.")
 @click.option("--repack", is_flag=True, help="Write a .zt anew, canonical, instead of appending.")
+@dropping.drop
 def command(
     action: str,
     path: str,
@@ -39,6 +41,7 @@ def command(
     tensor: str | None,
     text: bool,
     repack: bool,
+    drop: tuple[str, ...],
 ) -> None:
     """Show or edit attributes of a file, or of one tensor.
 
@@ -56,7 +59,7 @@ def command(
         raise click.UsageError("rm takes at least one KEY")
     values = {words[0]: words[1] if text else _value(words[1])} if action == "set" else {}
     removed: Sequence[str] = words if action == "rm" else ()
-    done = edit_metadata(path, values, remove=removed, tensor=tensor, repack=repack)
+    done = edit_metadata(path, values, remove=removed, tensor=tensor, repack=repack, drop=drop)
     _show(out, done)
 
 
@@ -92,6 +95,8 @@ def _get(out: Terminal, path: str, tensor: str | None, words: tuple[str, ...]) -
 def _show(out: Terminal, done: Edit) -> None:
     if out.json:
         value = {"path": done.path, "before": done.before, "after": done.after}
-        out.document("meta", {**value, "attributes": plain(done.attributes)})
+        dropped = dropping.losses(done.dropped)
+        out.document("meta", {**value, "attributes": plain(done.attributes), "dropped": dropped})
     elif not out.quiet:
+        dropping.tell(out, done.dropped)
         out.line(f"{escaped(done.path)}: {nbytes_text(done.before)} → {nbytes_text(done.after)}")

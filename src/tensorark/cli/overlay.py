@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from tensorark import api
-from tensorark.cli import parameters
+from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -26,7 +26,7 @@ from tensorark.overlays import Overlay, overlay
     exits={
         0: "written",
         2: "wrong usage, or the target exists and --force is not given",
-        4: "the base is no .zt",
+        4: "the base is no .zt, or a .zt does not keep all of the changes",
     },
 )
 @click.argument("base", type=click.Path())
@@ -43,6 +43,7 @@ from tensorark.overlays import Overlay, overlay
 @click.option(
     "--align", type=size, metavar="SIZE", default="4096", help="Placement of blobs (4096)."
 )
+@dropping.drop
 @parameters.force
 def command(
     base: str,
@@ -52,6 +53,7 @@ def command(
     exclude: tuple[str, ...],
     algorithm: Literal["sha256", "xxh3"],
     align: int,
+    drop: tuple[str, ...],
     force: bool,
 ) -> None:
     """Write a .zt that takes tensors from a base and stores only what differs.
@@ -73,6 +75,7 @@ def command(
             remove=removed,
             algorithm=algorithm,
             align=align,
+            drop=drop,
             overwrite=force,
             progress=progress,
         )
@@ -92,11 +95,13 @@ def as_json(done: Overlay) -> dict[str, object]:
         "stored": list(done.stored),
         "removed": list(done.removed),
         "nbytes": done.nbytes,
+        "dropped": dropping.losses(done.dropped),
     }
 
 
 def show(out: Terminal, done: Overlay) -> None:
     """Write what an overlay holds in one line."""
+    dropping.tell(out, done.dropped)
     labels = ", ".join(map(escaped, done.shards)) or "nothing"
     out.line(
         f"{escaped(done.path)}: {counted(done.tensors, 'tensor')}, of which "

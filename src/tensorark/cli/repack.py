@@ -46,7 +46,7 @@ def command(source: str, target: str, *, drop: tuple[str, ...], force: bool) -> 
     with api.open(source) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "repacking") as progress:
-        done = repack(source, target, overwrite=force, progress=progress)
+        done = repack(source, target, drop=drop, overwrite=force, progress=progress)
     before, sizes = Path(done.source).stat().st_size, sizes_of([target])
     if out.json:
         value = {
@@ -54,9 +54,11 @@ def command(source: str, target: str, *, drop: tuple[str, ...], force: bool) -> 
             "target": target,
             "before": before,
             "after": sizes["file_bytes"],
+            "dropped": dropping.losses(done.dropped),
         }
         out.document("repack", {**value, "tensors": done.tensors, **sizes})
     elif not out.quiet:
+        dropping.tell(out, done.dropped)
         out.line(
             f"{escaped(done.source)} → {escaped(target)}: {counted(done.tensors, 'tensor')}, "
             f"{nbytes_text(before)} → {sizes_text(sizes)}"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import click
 
 from tensorark import api
-from tensorark.cli import parameters
+from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -26,6 +26,7 @@ from tensorark.splitting import SplitPlan, split
         0: "split, or the plan was shown",
         1: "payload does not match its digest; nothing was written",
         2: "wrong usage, or a file exists and --force is not given",
+        4: "a .zt does not keep all of it; nothing was written",
     },
 )
 @click.argument("source", type=click.Path())
@@ -43,6 +44,7 @@ from tensorark.splitting import SplitPlan, split
 @click.option(
     "--align", type=size, metavar="SIZE", default="64KiB", help="Placement of blobs (64KiB)."
 )
+@dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
 def command(
@@ -54,6 +56,7 @@ def command(
     algorithm: Literal["sha256", "xxh3"],
     full: bool,
     align: int,
+    drop: tuple[str, ...],
     force: bool,
     dry_run: bool,
 ) -> None:
@@ -75,6 +78,7 @@ def command(
             algorithm=algorithm,
             full=full,
             align=align,
+            drop=drop,
             overwrite=force,
             dry_run=dry_run,
             progress=progress,
@@ -102,6 +106,7 @@ def _show(out: Terminal, plan: SplitPlan, *, written: bool) -> None:
     ]
     if rows:
         out.table(rows, right={1, 2})
+    dropping.tell(out, plan.dropped)
     what = "written" if written else "planned, nothing written"
     out.line(
         f"{escaped(plan.root)}: {counted(plan.tensors, 'tensor')}, {nbytes_text(plan.nbytes)} in "
@@ -115,6 +120,7 @@ def _as_json(plan: SplitPlan) -> dict[str, Any]:
         "tensors": plan.tensors,
         "nbytes": plan.nbytes,
         "max_size": plan.max_size,
+        "dropped": dropping.losses(plan.dropped),
         "shards": [
             {
                 "name": shard.name,

@@ -18,7 +18,7 @@ from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, left_beside, parse_config
 from tensorark.conversion.dense import Masking, densified
-from tensorark.conversion.ledger import Loss, strange
+from tensorark.conversion.ledger import Loss
 from tensorark.conversion.masks import detect_masks, import_masks
 from tensorark.conversion.ninfer import NINFER
 from tensorark.conversion.npz import NPZ
@@ -173,33 +173,24 @@ def convert(
         model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
         left_out = _left_out(model, kind, include, exclude)
         model = _chosen(model, left_out)
-        if "objects" in drop:
-            model = without(model, strange(model))
         recast, done = _recast(model, quantized, quantized_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
-        recast, unheld = kind.fitted(prepared(recast, kind, masking), options)
-        dropped = (
-            *(Loss("tensors", name) for name in left_out),
-            *unheld,
-            *kind.settle(
-                without(model, [each.name for each in unheld]), Path(target), options.drop
-            ),
-        )
+        settled = kind.settle(prepared(recast, kind, masking), Path(target), options)
         beside = left_beside(file.path, Path(target))
         if dry_run:
-            kind.require(recast, options)
+            settled.require()
         return Conversion(
             source=file.path,
             source_format=file.format.name,
             target_format=kind.name,
-            files=() if dry_run else tuple(kind.write(recast, Path(target), options)),
-            tensors=len(recast),
-            nbytes=sum(tensor.nbytes for tensor in recast.catalog.tensors.values()),
+            files=() if dry_run else tuple(settled.write()),
+            tensors=len(settled.file),
+            nbytes=sum(tensor.nbytes for tensor in settled.file.catalog.tensors.values()),
             quantized=done,
             sparse=masks,
             cast=casting,
-            dropped=dropped,
+            dropped=(*(Loss("tensors", name) for name in left_out), *settled.dropped),
             beside=beside,
         )
 

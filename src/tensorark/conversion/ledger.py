@@ -77,6 +77,17 @@ class Keeps:
     some: Callable[[File, Path, str, str], bool] = lambda _file, _path, _kind, _name: False
 
 
+def among(keeps: Keeps, attributes: Collection[str]) -> Keeps:
+    """Return what is kept of one model beside others, of whose attributes these have a place.
+
+    Tensors and their attributes are those of the model that is made of all: settled with that.
+    """
+    kinds = (keeps.kinds | BY_MODEL) - {"attributes"}
+    return Keeps(
+        kinds, lambda _file, _path, kind, name: kind == "attributes" and name in attributes
+    )
+
+
 def settle(
     file: File, keeps: Keeps, holder: str, path: Path, drop: Collection[str] = ()
 ) -> tuple[Loss, ...]:

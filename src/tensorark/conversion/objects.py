@@ -72,7 +72,7 @@ def export_objects(
         catalog = Catalog("safetensors", tensors, {ATTRIBUTE: text}, None, file.catalog.files)
         # All of it is carried, in one attribute.
         options = Options(overwrite=overwrite, drop=BY_ARTIFACT, progress=progress)
-        return SAFETENSORS.write(Recast(file, catalog, {}), Path(target), options)
+        return SAFETENSORS.settle(Recast(file, catalog, {}), Path(target), options).write()
 
 
 @operation()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.api import File
-from tensorark.conversion.ledger import Keeps, Loss, settle
+from tensorark.conversion.ledger import Keeps, Loss, settle, strange
 from tensorark.errors import Hint, Unsupported, quoted
 
 LEAVE_OUT: Final = Hint(
@@ -71,29 +71,51 @@ class Target:
     require: Callable[[File, Options], None] = _hold_anything
     refuses: Callable[[File, Options], Iterable[tuple[str, str]]] = _refuse_none
 
-    def fitted(self, file: File, options: Options) -> tuple[File, tuple[Loss, ...]]:
-        """Return `file` without the tensors that it cannot hold, and these, if they may be lost."""
-        if "tensors" not in options.drop:
-            return file, ()
-        gone = [name for name, _ in self.refuses(file, options)]
-        return without(file, gone), tuple(Loss("tensors", name) for name in gone)
-
-    def settle(self, file: File, path: Path, drop: Collection[str] = ()) -> tuple[Loss, ...]:
-        """Return what is lost when `file` is written to `path`; see `conversion.ledger.settle`.
+    def settle(self, file: File, path: Path, options: Options) -> Settled:
+        """Settle what `file` holds with what is kept of it at `path`; see `conversion.ledger`.
 
         Raises:
-            Unsupported: when it is not of the kinds in `drop`.
+            InvalidInput: when a kind in `options.drop` is none.
+            Unsupported: when something is lost that is of no kind in `options.drop`.
         """
-        return settle(file, self.keeps, self.name, path, drop)
+        kept = without(file, strange(file) if "objects" in options.drop else ())
+        unheld = self.refuses(kept, options) if "tensors" in options.drop else ()
+        gone = [name for name, _reason in unheld]
+        kept = without(kept, gone)
+        lost = settle(kept, self.keeps, self.name, path, options.drop)
+        return Settled(
+            self, kept, path, options, (*(Loss("tensors", each) for each in gone), *lost)
+        )
 
-    def write(self, file: File, path: Path, options: Options) -> list[str]:
-        """Write `file` to `path` when nothing is lost but what may be; return the files made.
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A model that may be written: `dropped` is what is lost of it, all of which is allowed.
+
+    Whatever writes one model from another writes the `file` of one of these.
+    """
+
+    target: Target
+    file: File
+    path: Path
+    options: Options
+    dropped: tuple[Loss, ...]
+
+    def require(self) -> None:
+        """Make the refusals that `write` makes before its first byte.
 
         Raises:
-            Unsupported: when something would be lost, or the format cannot hold a tensor.
+            Unsupported: when the format cannot hold a tensor.
         """
-        self.settle(file, path, options.drop)
-        return self.put(file, path, options)
+        self.target.require(self.file, self.options)
+
+    def write(self) -> list[str]:
+        """Write the model and return the files made.
+
+        Raises:
+            Unsupported: when the format cannot hold a tensor.
+        """
+        return self.target.put(self.file, self.path, self.options)
 
 
 def without(file: File, names: Collection[str]) -> File:

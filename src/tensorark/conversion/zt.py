@@ -42,21 +42,8 @@ def hold(file: File, options: Options) -> None:
     Raises:
         Unsupported: naming every tensor that it cannot hold.
     """
-    _require([*_refusals(file, options)], file, LEAVE_OUT)
-
-
-def hold_names(file: File) -> None:
-    """Require the same of a `.zt` that need not be canonical, where nothing may be left out.
-
-    Raises:
-        Unsupported: as `hold`.
-    """
-    _require([*_unnamed(file, canonical=False)], file)
-
-
-def _require(refusals: list[tuple[str, str]], file: File, hint: str | None = None) -> None:
-    total = len(file.catalog.tensors)
-    require_none(refusals, total, holder="a .zt", path=file.path, hint=hint)
+    refusals, total = [*_refusals(file, options)], len(file.catalog.tensors)
+    require_none(refusals, total, holder="a .zt", path=file.path, hint=LEAVE_OUT)
 
 
 def _refusals(file: File, options: Options) -> Iterator[tuple[str, str]]:

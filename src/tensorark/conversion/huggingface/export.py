@@ -85,7 +85,7 @@ def export_parameters(
             for name, view in views.items()
         }
         options = _options(max_shard_size, overwrite=overwrite, progress=progress)
-        return SAFETENSORS.write(_recast(file, tensors, made), Path(target), options)
+        return SAFETENSORS.settle(_recast(file, tensors, made), Path(target), options).write()
 
 
 def _options(max_shard_size: int | str | None, *, overwrite: bool, progress: Progress) -> Options:
@@ -211,7 +211,7 @@ def export_checkpoint(
                 with publish(inside / name, overwrite=False) as sink:
                     sink.write(data)
             weights = _recast(file, tensors, made)
-            files = SAFETENSORS.write(weights, inside / "model.safetensors", options)
+            files = SAFETENSORS.settle(weights, inside / "model.safetensors", options).write()
     names = [*(Path(each).name for each in files), "config.json", *beside]
     return [str(Path(folder) / name) for name in names]
 

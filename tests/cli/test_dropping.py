@@ -1,0 +1,64 @@
+"""What a verb leaves out is refused, or named by `--drop` and told, by every verb alike."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+
+from tensorark.cli.group import TARK
+from tests.api.test_ledger import archive, orphaned
+from tests.api.test_ledger_verbs import base
+
+GAP = {"gaps": ["bytes 4224 to 4233"]}
+ODD = {"members": ["notes.txt", "folder/"], "objects": ["words"]}
+WORDS = {
+    "convert": ("convert in.npz o.zt", ODD),
+    "convert, a plan": ("convert in.npz o.zt --dry-run", ODD),
+    "merge": ("merge in.npz o.zt", ODD),
+    "merge, a plan": ("merge in.npz o.zt --dry-run", ODD),
+    "split": ("split in.npz o.zt --by layer", ODD),
+    "split, a plan": ("split in.npz o.zt --by layer --dry-run", ODD),
+    "append": ("append base.zt in.npz", ODD),
+    "overlay": ("overlay base.zt in.npz -o o.zt", ODD),
+    "diff": ("diff base.zt in.npz -o o.zt", ODD),
+    "prune": ("prune in.npz o.zt", ODD),
+    "prune, a plan": ("prune in.npz o.zt --dry-run", ODD),
+    "mend": ("mend orphaned.tbm o.tbm", GAP),
+    "mend, joining": ("mend base.zt --join in.npz o.zt", ODD),
+    "repack": ("repack orphaned.tbm o.tbm", GAP),
+}
+MEANS_NOTHING_TO = {"meta"}
+"""Takes it, but has no case yet of something to leave out."""
+
+
+def test_every_verb_that_takes_drop_is_tried():
+    context = click.Context(TARK)
+    taking = {
+        name
+        for name in TARK.list_commands(context)
+        if any("--drop" in each.opts for each in TARK.get_command(context, name).params)
+    }
+    assert taking == {words.split()[0] for words, _ in WORDS.values()} | MEANS_NOTHING_TO
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_what_is_left_out_is_named_and_told(case, tmp_path, monkeypatch, tark):
+    monkeypatch.chdir(tmp_path)
+    archive(tmp_path)
+    orphaned(tmp_path)
+    base(tmp_path)
+    words, lost = WORDS[case]
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    ran = tark(*words.split())
+    assert ran.code == 4, ran
+    flags = [f"--drop {kind}" for kind in lost]
+    assert " ".join(flags) in ran.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    ran = tark(*words.split(), *" ".join(flags).split(), "--json")
+    assert ran.code in ({1} if case == "diff" else {0}), ran
+    document = json.loads(ran.out)
+    if "mend" in document["schema"]:
+        (document,) = document["written"]
+    assert (document.get("emitted") or document)["dropped"] == lost
