@@ -19,8 +19,10 @@ import tensorark.numpy as ark
 from tensorark.conversion import TARGETS
 from tensorark.conversion.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
 from tensorark.formats import FORMATS
+from tensorark.formats.zt.write import encode_tail
 from tensorark.hub import DESCRIPTION
 from tensorark.pruning import prune
+from tensorark.wire.cbor import decode, encode
 
 W = np.arange(32, dtype="f4").reshape(4, 8)
 ARTIFACT = bytes(range(16))
@@ -31,6 +33,18 @@ def plain(folder: Path) -> Path:
     with tensorark.Writer(path, attributes={"name": "n", "count": 3}) as writer:
         writer.add("w", W, attributes={"role": "a", "at": [1, 2]})
     return path
+
+
+def later(folder: Path) -> Path:
+    """Lay out a file with fields that readers ignore (§3.1), at every level."""
+    path = plain(folder)
+    with tensorark.open(path) as file:
+        manifest = file.catalog.native
+    root = decode(manifest.text)
+    root["m"] = root["objects"]["w"]["o"] = root["objects"]["w"]["parts"]["data"]["p"] = 1
+    at = manifest.frame.manifest_offset
+    (folder / "later.zt").write_bytes(path.read_bytes()[:at] + encode_tail(encode(root), at))
+    return folder / "later.zt"
 
 
 def encoded(folder: Path) -> Path:
@@ -55,6 +69,15 @@ def single(folder: Path) -> Path:
     return folder / "in.safetensors"
 
 
+def annotated(folder: Path) -> Path:
+    """Lay out a file with a member that readers ignore."""
+    entry = {"dtype": "F32", "shape": [4, 8], "data_offsets": [0, 128], "note": "by hand"}
+    text = json.dumps({"w": entry}).encode()
+    path = folder / "annotated.safetensors"
+    path.write_bytes(struct.pack("<Q", len(text)) + text + W.tobytes())
+    return path
+
+
 def apart(folder: Path) -> Path:
     places = {}
     for at, name in enumerate("wv", 1):
@@ -65,6 +88,13 @@ def apart(folder: Path) -> Path:
     index.write_text(
         json.dumps({"metadata": {"total_size": 256, "revision": "abc"}, "weight_map": places})
     )
+    return index
+
+
+def indexed(folder: Path) -> Path:
+    """Put a member into an index that nobody relies upon."""
+    index = apart(folder)
+    index.write_text(json.dumps({**json.loads(index.read_text()), "note": "by hand"}))
     return index
 
 
@@ -103,6 +133,15 @@ def artifact(folder: Path) -> Path:
     head = b"NINFER\0\x03" + struct.pack("<Q", len(text)) + ARTIFACT + text
     (folder / "a.ninfer").write_bytes(head.ljust(4096, b"\0") + payload)
     return folder / "a.ninfer"
+
+
+def strayed(folder: Path) -> Path:
+    """Lay out an artifact with bytes before and inside of its payload that nothing speaks of."""
+    path = artifact(folder)
+    data = bytearray(path.read_bytes())
+    data[4000] = data[4096 + 200] = 1
+    (folder / "strayed.ninfer").write_bytes(data)
+    return folder / "strayed.ninfer"
 
 
 def container(folder: Path) -> Path:
@@ -149,16 +188,29 @@ def archive(folder: Path) -> Path:
 
 
 SOURCES = {
-    "zt": (plain, encoded, split, carried),
-    "safetensors": (single,),
-    "safetensors-index": (apart,),
-    "ninfer": (artifact,),
+    "zt": (plain, later, encoded, split, carried),
+    "safetensors": (single, annotated),
+    "safetensors-index": (apart, indexed),
+    "ninfer": (artifact, strayed),
     "tbm": (container, orphaned),
     "tb": (blob,),
     "tensorbit-directory": (directory,),
     "tensorbit-folder": (blobs,),
     "npz": (archive,),
 }
+HELD = {
+    later: {("fields", "m"), ("fields", "w: o"), ("fields", "w, part data: p")},
+    annotated: {("fields", "w: note")},
+    indexed: {("fields", "note")},
+    strayed: {("gaps", "payload bytes 128 to 256")},
+    orphaned: {("gaps", "bytes 4224 to 4233")},
+    archive: {("members", "notes.txt"), ("members", "folder/"), ("objects", "words")},
+}
+"""What a difference does not show, by source."""
+KEPT = {(strayed, "zt"), (strayed, "ninfer")}
+"""Where all of that is kept."""
+
+UNSEEN = {"fields", "gaps", "members", "objects"}
 CASES = list(itertools.product(itertools.chain(*SOURCES.values()), TARGETS))
 
 
@@ -195,6 +247,10 @@ def test_what_is_lost_is_listed_and_allowed_or_refused(make, target, tmp_path):
         assert refused[0] == "refused"
         return
     lost = allowed[1]
+    unseen = {(each.kind, each.name) for each in lost if each.kind in UNSEEN}
+    entry = {each for each in unseen if each[1].endswith(" of the entry")}
+    assert unseen - entry == (set() if (make, target.name) in KEPT else HELD.get(make, set()))
+    assert len(entry) == (make is strayed and target.name != "zt")
     assert (refused[0] == "refused") == bool(lost)
     told = [each for each in lost if each.kind != "tensors"] or lost  # what is told first
     assert all(json.dumps(each.name) in refused[1] for each in told[:8])

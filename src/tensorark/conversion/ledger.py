@@ -22,9 +22,15 @@ from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.formats import npz
 from tensorark.formats.ninfer.describe import describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Directory
+from tensorark.formats.ninfer.frame import HEADER_SIZE as ENTRY_SIZE
+from tensorark.formats.ninfer.survey import gaps
+from tensorark.formats.safetensors.header import Header
+from tensorark.formats.safetensors.index import ShardIndex
 from tensorark.formats.tensorbit.frame import HEADER_SIZE
 from tensorark.formats.tensorbit.read import Record
-from tensorark.hub import description_of
+from tensorark.formats.zt.manifest import Manifest
+from tensorark.formats.zt.read import unknown_fields
+from tensorark.hub import description_of, payload_of
 from tensorark.model import Part, Raw, Span
 
 _SHOWN: Final = 8
@@ -52,10 +58,12 @@ BY_ARTIFACT: Final = frozenset(
 BY_LENIENCE: Final = frozenset({"unusable"})
 """Kinds that are left out because the source was opened leniently: listed, and never refused."""
 
-KINDS: Final = BY_MODEL | BY_ARTIFACT | BY_LENIENCE | {"members", "objects", "gaps", "tensors"}
-"""Every kind: beside those above members of an archive that are no arrays, arrays that mean nothing
-outside of numpy, bytes of a container that no entry speaks of, and tensors that the target cannot
-hold."""
+KINDS: Final = (
+    BY_MODEL | BY_ARTIFACT | BY_LENIENCE | {"fields", "gaps", "members", "objects", "tensors"}
+)
+"""Every kind: beside those above fields of a directory that its format does not define, bytes that
+no entry speaks of, members of an archive that are no arrays, arrays that mean nothing outside of
+numpy, and tensors that the target cannot hold."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -155,8 +163,25 @@ def _of_any(file: File) -> dict[str, Names]:
     }
 
 
-def _nothing_more(_file: File) -> dict[str, Names]:
-    return {}
+def _of_manifest(file: File) -> dict[str, Names]:
+    native = file.origin.native
+    return {"fields": lambda: unknown_fields(native)} if isinstance(native, Manifest) else {}
+
+
+def _of_header(file: File) -> dict[str, Names]:
+    native = file.origin.native
+    return {"fields": lambda: native.strange} if isinstance(native, Header) else {}
+
+
+def _of_index(file: File) -> dict[str, Names]:
+    """State what is no attribute: what shards and index say apart is one by now."""
+    native = file.origin.native
+    if not isinstance(native, ShardIndex):
+        return {}
+    headers = native.headers.values()
+    return {
+        "fields": lambda: [*native.others, *(name for each in headers for name in each.strange)]
+    }
 
 
 _PLURAL: Final[Mapping[str, str]] = {
@@ -180,7 +205,30 @@ def _of_artifact(file: File) -> dict[str, Names]:
         if what in _PLURAL:
             found[_PLURAL[what]].append(name)
     found["resources"] = [each for each in directory.ids if each not in directory.elements]
-    return {kind: names.copy for kind, names in found.items()}
+    kinds: dict[str, Names] = {kind: names.copy for kind, names in found.items()}
+    return {**kinds, "gaps": lambda: [*stray_header(file), *stray_payload(file)]}
+
+
+def stray_header(file: File) -> Iterator[str]:
+    """Yield the range between directory and payload of an artifact, if not all of it is zero."""
+    directory = file.origin.native
+    assert isinstance(directory, Directory)  # noqa: S101 - it is asked of artifacts
+    start, stop = ENTRY_SIZE + directory.frame.json_bytes, directory.frame.payload_start
+    if _says_something(_bytes(file, start, stop)):
+        yield f"bytes {start} to {stop} of the entry"
+
+
+def stray_payload(file: File) -> Iterator[str]:
+    """Yield the ranges of payload of an artifact that no object holds, and that are not zero."""
+    directory = file.origin.native
+    assert isinstance(directory, Directory)  # noqa: S101 - it is asked of artifacts
+    for offset, length in gaps(directory):
+        if _says_something(payload_of(file, directory, offset, length)):
+            yield f"{PAYLOAD} {offset} to {offset + length}"
+
+
+PAYLOAD: Final = "payload bytes"
+"""How ranges between objects are called, which an artifact that is written anew keeps."""
 
 
 def _of_archive(file: File) -> dict[str, Names]:
@@ -221,23 +269,24 @@ def _gaps(file: File, record: Record) -> Iterator[str]:
     ]
     end = 0
     for start, stop in [*sorted(used), (record.text.offset, record.size)]:
-        if end < start and _says_something(file, end, start):
+        if end < start and _says_something(_bytes(file, end, start)):
             yield f"bytes {end} to {start}"
         end = max(end, stop)
 
 
-def _says_something(file: File, start: int, stop: int) -> bool:
-    """Whether a byte of a range is not zero."""
-    return any(
-        bytes(piece).strip(b"\0")
-        for piece in file.chunks(Part(Raw((Span(start, stop - start),)), "u8"))
-    )
+def _bytes(file: File, start: int, stop: int) -> Iterator[memoryview]:
+    return file.chunks(Part(Raw((Span(start, stop - start),)), "u8"))
+
+
+def _says_something(pieces: Iterable[memoryview]) -> bool:
+    """Whether a byte is not zero."""
+    return any(bytes(piece).strip(b"\0") for piece in pieces)
 
 
 _OF_FORMAT: Final[Mapping[str, Callable[[File], dict[str, Names]]]] = {
-    "zt": _nothing_more,
-    "safetensors": _nothing_more,
-    "safetensors-index": _nothing_more,  # what shards and index say apart is an attribute by now
+    "zt": _of_manifest,
+    "safetensors": _of_header,
+    "safetensors-index": _of_index,
     "ninfer": _of_artifact,
     "npz": _of_archive,
     "tbm": _of_tensorbit,

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.conversion.artifact import objects_payload, turn_of, write_set
-from tensorark.conversion.ledger import BY_ARTIFACT, Keeps
+from tensorark.conversion.ledger import (
+    BY_ARTIFACT,
+    PAYLOAD,
+    Keeps,
+    stray_header,
+    stray_payload,
+)
 from tensorark.conversion.target import Options, Target
 from tensorark.errors import (
     InvalidInput,
@@ -92,11 +98,13 @@ def resplit(
 
     Raises:
         InvalidInput: when `source` is no artifact, the limit leaves no room, or a target exists.
+        Unsupported: when bytes before the payload are not zero.
         Rejected: when a continuation is not the one that is meant.
         ReadFailed: when a continuation is missing.
     """
     with api.open(source) as file:
         directory = directory_of(file.catalog.native, file.path)
+        _refuse_strays(file, stray_header(file))
         planned = replan(
             directory,
             entry=Path(target).name,
@@ -110,6 +118,17 @@ def resplit(
             Path(target),
             overwrite=overwrite,
             progress=progress,
+        )
+
+
+def _refuse_strays(file: File, strays: Iterator[str]) -> None:
+    for name in strays:
+        raise Unsupported(
+            "bytes that no object holds are not zero, and would be lost",
+            code="ninfer-strays",
+            path=file.path,
+            found=name,
+            hint="a .zt keeps them",
         )
 
 
@@ -195,10 +214,13 @@ def replace_resources(
     Raises:
         NotFound: when there is no such resource.
         InvalidInput: when a replacement is empty, or as `resplit` does.
+        Unsupported: when bytes that no object holds are not zero.
     """
     with api.open(source) as file:
         require_suffix(target, ".ninfer")
         directory = directory_of(file.catalog.native, file.path)
+        _refuse_strays(file, stray_header(file))
+        _refuse_strays(file, stray_payload(file))
         members, objects, fresh = _replaced(directory, replacements)
         planned = plan(
             members,
@@ -300,6 +322,7 @@ def _from_hub(file: File, target: Path, options: Options) -> list[str]:
             gap=gap,
         )
     else:
+        _refuse_strays(file, iter(["bytes before the payload"] if gap else []))
         planned = replan(
             directory,
             entry=target.name,
@@ -507,7 +530,9 @@ def require(file: File, _options: Options) -> None:
 
 
 def _keeps(file: File, _path: Path, kind: str, name: str) -> bool:
-    """Tell what an artifact keeps of attributes: its own, and of a `.zt` those that carry it."""
+    """Tell what an artifact keeps: its payload, its attributes, of a `.zt` those that carry it."""
+    if kind == "gaps":
+        return name.startswith(PAYLOAD)
     if ATTRIBUTE not in (file.catalog.attributes or {}):
         return True  # an artifact itself, or what is no artifact and refused as such
     if kind == "attributes":

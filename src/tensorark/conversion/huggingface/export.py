@@ -94,7 +94,12 @@ def _options(max_shard_size: int | str | None, *, overwrite: bool, progress: Pro
     A checkpoint has its resources and its config beside them, in files of their own.
     """
     most = None if max_shard_size is None else size_of(max_shard_size)
-    return Options(overwrite=overwrite, max_shard_size=most, drop=BY_ARTIFACT, progress=progress)
+    return Options(
+        overwrite=overwrite,
+        max_shard_size=most,
+        drop=BY_ARTIFACT | {"gaps"},
+        progress=progress,
+    )
 
 
 def _shapes(directory: Directory) -> dict[str, tuple[int, ...]]:

@@ -45,6 +45,17 @@ class RawHeader:
     """Those of `tensors` that are maps."""
 
 
+_KNOWN: Final = frozenset({"dtype", "shape", "data_offsets"})
+
+
+def strange_members(raw: RawHeader) -> tuple[str, ...]:
+    """Return the members of entries that the format does not know, and that readers ignore."""
+    if sum(map(len, raw.entries.values())) == len(_KNOWN) * len(raw.entries):
+        return ()
+    found = ((name, key) for name, entry in raw.entries.items() for key in entry)
+    return tuple(f"{name}: {key}" for name, key in found if key not in _KNOWN)
+
+
 def raw_header(members: dict[str, object]) -> RawHeader:
     """Sort the members of a header; `members` is taken over."""
     metadata = members.pop(METADATA, None)
@@ -144,6 +155,7 @@ class Header:
 
     `members` are the names in header order, ``__metadata__`` included. `set_id` is the identity of
     the set that the file says it is a shard of (see `identity`); `metadata` is without it.
+    `strange` are members of entries that the format does not know.
     """
 
     length: int
@@ -151,6 +163,7 @@ class Header:
     metadata: Mapping[str, str] | None
     members: tuple[str, ...]
     set_id: str | None = None
+    strange: tuple[str, ...] = ()
 
 
 class Tensors(Mapping[str, Tensor]):

@@ -99,10 +99,14 @@ class ShardSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardIndex:
-    """The format's own record of a set: the index's metadata and every shard's header."""
+    """The format's own record of a set: the index's metadata and every shard's header.
+
+    `others` are members of the index that nobody relies upon.
+    """
 
     metadata: Mapping[str, object] | None
     headers: Mapping[str, Header]
+    others: tuple[str, ...] = ()
 
 
 @rule("safetensors.shard-lacks", section="index", stage="open")
@@ -203,7 +207,9 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         ShardedTensors(names, {label: shard.tensors for label, shard in shards.items()}),
         attributes=merged([header.metadata for header in headers.values()]),
         native=ShardIndex(
-            metadata=cast("dict[str, object] | None", index.get("metadata")), headers=headers
+            metadata=cast("dict[str, object] | None", index.get("metadata")),
+            headers=headers,
+            others=tuple(key for key in index if key not in {"metadata", "weight_map"}),
         ),
         files=tuple(files),
     )

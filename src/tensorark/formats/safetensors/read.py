@@ -22,6 +22,7 @@ from tensorark.formats.safetensors.header import (
     Tensors,
     columns,
     raw_header,
+    strange_members,
 )
 from tensorark.formats.safetensors.identity import unstamped
 from tensorark.formats.safetensors.syntax import JSON_RULES, duplicate_name, parse_json
@@ -115,6 +116,7 @@ def _opened(text: memoryview, frame: Frame, label: str | None, reading: Reading)
         metadata=metadata,
         members=order,
         set_id=set_id,
+        strange=strange_members(raw),
     )
     return Opened(header, Tensors(judged, label))
 

@@ -162,6 +162,31 @@ def members_of(value: object) -> dict[str, object]:
     return {key: item for key, item in entries_of(value) if isinstance(key, str)}
 
 
+def strange_fields(root: object) -> Iterator[str]:
+    """Yield the fields of a decoded manifest that are not defined, which readers ignore (§3.1)."""
+    yield from _others(root, _OF_MANIFEST)
+    for label, shard in members_of(members_of(root).get("shards")).items():
+        yield from _others(shard, _OF_SHARD, f"shard {label}: ")
+    for name, each in members_of(members_of(root)["objects"]).items():
+        if isinstance(each, PlainObject):
+            continue
+        yield from _others(each, _OF_OBJECT, f"{name}: ")
+        for role, part in members_of(members_of(each)["parts"]).items():
+            yield from _others(part, _OF_PART, f"{name}, part {role}: ")
+
+
+_OF_MANIFEST: Final = frozenset({"attributes", "objects", "shards"})
+_OF_SHARD: Final = frozenset({"digest", "size"})
+_OF_OBJECT: Final = frozenset({"attributes", "layout", "parts", "shape"})
+_OF_PART: Final = frozenset(
+    {"blob", "decoded_length", "digest", "dtype", "encoding", "shard", "type"}
+)
+
+
+def _others(value: object, known: frozenset[str], before: str = "") -> Iterator[str]:
+    yield from (before + key_text(key) for key, _ in entries_of(value) if key not in known)
+
+
 def key_text(key: object) -> str:
     """Write a map key as text, for a place in a message."""
     return key if isinstance(key, str) else repr(key)

@@ -19,7 +19,13 @@ from tensorark.formats.zt.frame import (
     parse_frame,
 )
 from tensorark.formats.zt.layouts import judge_layouts
-from tensorark.formats.zt.manifest import Manifest, Tensors, build_manifest, parse_manifest
+from tensorark.formats.zt.manifest import (
+    Manifest,
+    Tensors,
+    build_manifest,
+    parse_manifest,
+    strange_fields,
+)
 from tensorark.formats.zt.plain import recognise
 from tensorark.model import Catalog, Span, Undescribed
 from tensorark.rules import Fault, Reading
@@ -58,6 +64,13 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     (text,) = yield (Span(frame.manifest_offset, frame.manifest_length),)
     manifest = judge_manifest(text, frame, reading)
     return Catalog(NAME, Tensors(manifest), manifest.attributes, manifest, tuple(manifest.shards))
+
+
+def unknown_fields(manifest: Manifest) -> list[str]:
+    """Return the fields of a manifest that are not defined, which readers ignore (§3.1)."""
+    text = manifest.text
+    with paused():
+        return [*strange_fields(decode(text, ("objects", recognise), _MEMBERS, len(text)))]
 
 
 def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) -> Manifest:
