@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,8 @@ from tensorark.conversion import convert, target_of
 from tensorark.conversion.safetensors import hold
 from tensorark.errors import Error, Hint, InvalidInput
 from tensorark.formats import safetensors
+from tensorark.io.fileset import scratch
 from tensorark.io.publish import publish
-from tensorark.io.writer import write_failed
 from tensorark.model import Part, Raw, Tensor
 from tensorark.payload import Passing
 from tensorark.writer import Writer, judged, revalidate
@@ -56,12 +55,8 @@ def _save_by_way(
     arrays: Mapping[str, Any], path: Path, metadata: Mapping[str, object] | None
 ) -> None:
     """Save arrays in a format that is written from a model: by way of a `.zt` on the same disk."""
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=".tensorark-", dir=path.absolute().parent)
-    except OSError as error:
-        raise write_failed(error, str(path)) from error
-    with folder as made:
-        whole = Path(made, f"{path.stem}.zt")
+    with scratch(path) as made:
+        whole = made / f"{path.stem}.zt"
         _save_zt(arrays, whole, metadata)
         try:
             convert(whole, path, overwrite=True)

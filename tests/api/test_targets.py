@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
 
 import tensorark
 import tensorark.numpy as ark
+from tensorark import save
 from tensorark.conversion import TARGETS
 from tensorark.conversion.huggingface import convert_checkpoint, export_parameters
 from tensorark.conversion.ninfer import replace_resources
@@ -31,6 +34,20 @@ def test_arrays_are_saved_as_the_suffix_says_or_not_at_all(tmp_path, suffix):
     else:
         with tensorark.open(path) as file:
             assert suffix in file.format.suffixes
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".tbm"])
+def test_what_a_killed_save_left_is_cleared_by_the_next_one(tmp_path, suffix):
+    path = tmp_path / f"m{suffix}"
+    child = os.fork()
+    if not child:
+        save.convert = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+        ark.save_file({"w": np.ones((2, 4), "f4")}, path)
+        os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 1
+    ark.save_file({"w": np.ones((2, 4), "f4")}, path)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("suffix", FOREIGN)

@@ -303,6 +303,31 @@ def publish_folder(
         os.close(descriptor)
 
 
+@contextmanager
+def scratch(goal: Path) -> Iterator[Path]:
+    """Give a folder beside `goal` for what leads to it; it goes with the block.
+
+    What a writer of `goal` left that died in such a block is cleared first.
+
+    Raises:
+        ReadFailed: when the system refuses.
+    """
+    goal = goal.absolute()
+    _restore(goal)
+    made = goal.with_name(f".{shortened(goal.name)}.{secrets.token_hex(8)}.partial")
+    try:
+        made.mkdir(0o700)
+        descriptor = os.open(made, os.O_RDONLY)
+    except OSError as error:
+        raise write_failed(error, str(goal)) from error
+    try:
+        locks.take(descriptor)
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(descriptor)
+
+
 def _require_replaceable(goal: Path, owns: Callable[[str], bool], *, overwrite: bool) -> None:
     if not goal.is_dir() or goal.is_symlink():
         raise InvalidInput("not a folder", code="not-a-folder", path=str(goal))
