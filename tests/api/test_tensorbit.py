@@ -364,6 +364,66 @@ def test_sparse_bitmask_checkpoints_become_their_matrices(tmp_path):
         assert not verify(file).findings
 
 
+BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def compressed(stem, values, *, quarters):
+    """The tensors of a layer in compressed-tensors' words: 2:4, or any pattern with row offsets."""
+    keep = values.view(BITS[values.itemsize]) != 0
+    kept = values[keep]
+    counts = np.asarray(keep.sum(axis=-1))
+    return {
+        f"{stem}.compressed": kept.reshape(len(values), -1) if quarters else kept,
+        f"{stem}.bitmask": np.packbits(keep, axis=-1, bitorder="little"),
+        f"{stem}.shape": np.array(values.shape, np.int64),
+    } | (
+        {}
+        if quarters
+        else {f"{stem}.row_offsets": np.cumsum(counts.reshape(-1)).reshape(counts.shape) - counts}
+    )
+
+
+@pytest.mark.parametrize("target", ["zt", "tbm", "safetensors", "npz"])
+@pytest.mark.parametrize("quarters", [True, False], ids=["2:4", "any"])
+@pytest.mark.parametrize("full", [True, False], ids=["parameter", "layer"])
+@pytest.mark.parametrize(
+    "element", ["f4", "f2", "f8", "i1", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+)
+def test_a_bitmask_names_its_layer_or_the_full_parameter(tmp_path, element, full, quarters, target):
+    rng = np.random.default_rng(4)
+    wide = np.where(np.tile([1, 0, 0, 1], (6, 4)), rng.integers(1, 100, (6, 16)), 0)
+    values = wide.astype(element)
+    arrays = compressed("x.weight" if full else "x", values, quarters=quarters)
+    save_file({**arrays, "x.weight_scale": np.ones(6, np.float32)}, tmp_path / "in.safetensors")
+    goal = tmp_path / f"out.{target}"
+    options = {"sparse": "import", "drop": ["tensors"]}
+    done = convert(tmp_path / "in.safetensors", goal, **options)
+    assert done.sparse.made == ("x.weight",)
+    is_quarter = element is ml_dtypes.float8_e4m3fn
+    gone = ["x.weight"] if is_quarter and target == "tbm" else []
+    assert [each.name for each in done.dropped] == gone
+    with api.open(goal) as file:
+        assert {*file} == {"x.weight", "x.weight_scale"} - {*gone}
+        if not gone:
+            assert file["x.weight"].numpy().tobytes() == values.tobytes()
+            is_sparse = target in {"zt", "tbm"} and not is_quarter
+            assert file["x.weight"].layout == ("tensorbit.nm/1" if is_sparse else "dense")
+
+
+def test_a_bitmask_of_a_vector_is_one_row(tmp_path):
+    """The first releases compressed every parameter, norms and biases too."""
+    arrays = {"n.weight": np.array([0.0, 2, 0, 4, 5], "f4"), "n.bias": np.ones(3, "f4")}
+    held = {}
+    for name, values in arrays.items():
+        held |= compressed(name, values, quarters=False)
+    save_file(held, tmp_path / "in.safetensors")
+    convert(tmp_path / "in.safetensors", tmp_path / "out.safetensors", sparse="import")
+    with api.open(tmp_path / "out.safetensors") as file:
+        assert {name: view.numpy().tolist() for name, view in file.items()} == {
+            name: values.tolist() for name, values in arrays.items()
+        }
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -74,7 +74,8 @@ class _Work:
 def import_masks(file: File) -> tuple[File, Recasting]:
     """Return `file` with the masks of other tools made part of the weights that they belong to.
 
-    Understood are compressed-tensors' ``sparse-24-bitmask`` and ``sparse-bitmask``, the pairs of
+    Understood are compressed-tensors' ``sparse-24-bitmask`` and ``sparse-bitmask``, whether they
+    name the layer or, as its first releases did, the full parameter; the pairs of
     ``torch.nn.utils.prune`` and the masks of ASP. Reads the masks, to find their patterns.
     """
     return _recast(file, _import)
@@ -128,7 +129,10 @@ def _import(work: _Work, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bitmask:
-    """A matrix stored as its kept values and a bit for each place, rows padded to whole bytes."""
+    """Weights stored as the kept values and a bit for each place, rows padded to whole bytes.
+
+    A vector is one row.
+    """
 
     file: File
     values: Tensor
@@ -188,7 +192,13 @@ class _Bitmask:
         return Rejected(detail, code="compressed.bitmask", path=self.file.path, where=where)
 
 
+def _parameter(stem: str) -> str:
+    """Return the name of the weights behind ``<stem>.compressed``: a layer's, or a full one."""
+    return stem if stem.rpartition(".")[2] in {"weight", "bias"} else f"{stem}.weight"
+
+
 def _import_bitmask(work: _Work, stem: str) -> None:
+    parameter = _parameter(stem)
     names = [f"{stem}.{role}" for role in ("compressed", "bitmask", "shape")]
     if names[2] not in work.tensors:
         raise _Left(f"there is no {names[2]!r}")
@@ -197,36 +207,37 @@ def _import_bitmask(work: _Work, stem: str) -> None:
     if offsets in work.tensors:
         names.append(offsets)
     values, bits, shape = (_plain(work, name) for name in names[:3])
-    if _type(shape) != "i64" or shape.elements != 2:
-        raise _Left("its shape is not two integers")
+    if _type(shape) != "i64" or shape.elements not in {1, 2}:
+        raise _Left("its shape is neither two integers nor one")
     stored = values.parts["data"]
     if _type(values) not in {*_FLOATS, "i8", *_QUARTERS}:
         raise _Left(f"its values are {stored.type or stored.dtype}")
-    rows, columns = (int(each) for each in _integers(work, shape))
-    if rows < 0 or columns < 0 or bits.shape != (rows, -(-columns // 8)):
+    full = tuple(int(each) for each in _integers(work, shape))
+    rows, columns = (1, *full)[-2:]
+    if min(full) < 0 or bits.shape != (*full[:-1], -(-columns // 8)):
         raise _Left("the bitmask does not fit the shape")
     if _type(bits) != "u8":
         raise _Left("the bitmask is not made of bytes")
     if offsets in work.tensors:
         found = _plain(work, offsets)
-        if _type(found) != "i64" or found.shape != (rows,):
+        if _type(found) != "i64" or found.shape != full[:-1]:
             raise _Left("the row offsets are not one integer for each row")
         starts = tuple(int(each) for each in _integers(work, found))
-    elif columns % 4 or values.shape != (rows, columns // 2):
+    elif columns % 4 or len(full) != 2 or values.shape != (rows, columns // 2):
         raise _Left("the kept values are not half of the shape")
     matrix = _Bitmask(
         file=work.file, values=values, bits=bits, shape=(rows, columns), starts=starts
     )
     if stored.type is not None:  # N:M tensors hold no such type
-        weight = computed(f"{stem}.weight weights", rows * columns, stored.dtype, stored.type)
+        weight = computed(f"{parameter} weights", rows * columns, stored.dtype, stored.type)
         parts: dict[str, Part] = {"data": weight}
-        dense = Tensor(f"{stem}.weight", (rows, columns), "dense", parts, values.attributes)
-        work.put(dense, names, {f"{stem}.weight weights": matrix.dense})
+        dense = Tensor(parameter, full, "dense", parts, values.attributes)
+        work.put(dense, names, {f"{parameter} weights": matrix.dense})
         return
     pattern = Pattern(2, 4) if starts is None else None
     tensor = _sparse(
-        f"{stem}.weight",
-        (rows, columns),
+        parameter,
+        full,
         _Source(values.parts["data"].dtype, matrix.dense, lambda: (k for _, k in matrix.keeps())),
         pattern,
         values.attributes,
