@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -682,12 +682,16 @@ def validate(
     limits: Limits = DEFAULT,
     canonical: bool = False,
     architecture: bool = False,
+    notes: list[Finding] | None = None,
 ) -> list[Finding]:
     """Return every fault of the first stage that finds any; an empty list means valid.
 
     Reads no payload; with `canonical`, canonical form (`.zt` §6.3) is judged too, which reads all
     of the file, since the digests of parts have to be theirs; with `architecture`, what the
     architecture of a NInfer artifact calls for: parameters, their shapes, components (§11.3).
+
+    `notes` is a list to which is added what no rule forbids and is worth telling: blobs of a
+    Tensorbit container that have no entry, and other bytes there that belong to none.
 
     Raises:
         InvalidInput: when the format has no canonical form or no architecture.
@@ -711,10 +715,26 @@ def validate(
                 drive(judge(native, reading, digests=True), file.source)
             if architecture:
                 gathered += _architecture(file)
+            if notes is not None:
+                notes += survey(file)
     except Rejected as error:
         if not gathered:
             gathered.append(_unlisted(error))
     return gathered
+
+
+def survey(file: File) -> list[Finding]:
+    """Return notes about what lies in a Tensorbit container and in no entry; reads only that."""
+    from tensorark.formats.tensorbit.read import Record
+
+    notes: list[Finding] = []
+    native = file.catalog.native
+    if isinstance(native, Record):
+        from tensorark.formats.tensorbit.survey import survey as surveyed
+
+        with suppress(Rejected):  # gathered
+            drive(surveyed(native, Reading(gathered=notes)), file.source)
+    return notes
 
 
 def _layouts_of(catalog: Catalog) -> Iterable[str]:

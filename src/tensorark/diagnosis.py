@@ -172,14 +172,14 @@ def _of_missing(missing: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 def _of_tensorbit(path: str, findings: tuple[Finding, ...]) -> list[str]:
     """Say how a broken Tensorbit index can be made right, and what the public runtime does."""
-    from tensorark.mending import explain, is_tensorbit
+    from tensorark.mending import explain, is_tensorbit, remains
 
     if not is_tensorbit(path):
         return []
     try:
         words = explain(path).words
     except Rejected:  # said already: its index cannot be read
-        return []
+        return remains(path)
     known = tuple(f"({each.rule})" for each in findings)
     return [each for each in words if not any(rule in each for rule in known)]
 

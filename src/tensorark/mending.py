@@ -6,6 +6,7 @@ Weights and masks are copied as they are unless a change to them was asked for.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -22,18 +23,27 @@ from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.ledger import Loss, among
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.target import Options, Progress, Settled, Target
-from tensorark.errors import InvalidInput, Rejected, Unsupported, place, quoted
+from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, place, quoted
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
 from tensorark.formats.tensorbit.index import Claim
 from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.read import Record, tied
 from tensorark.formats.tensorbit.runtime import Remark, layers_of, remarks
-from tensorark.formats.tensorbit.walk import Found, guessed_shape, hidden_size, match, walk
+from tensorark.formats.tensorbit.survey import Survey, described, surveyed
+from tensorark.formats.tensorbit.walk import (
+    Found,
+    Repair,
+    guessed_shape,
+    hidden_size,
+    match,
+    walk,
+)
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
+from tensorark.io.local import LocalSource
 from tensorark.matching import choose
-from tensorark.model import Catalog, Part, Tensor
+from tensorark.model import Catalog, Part, Span, Tensor
 from tensorark.rules import Finding, Reading
 from tensorark.steps import drive
 from tensorark.vocab.layouts.nm import ID, KEY, Sparse, mask_size, members
@@ -79,8 +89,9 @@ class Mended:
 class Explained:
     """What is known about a Tensorbit file: faults, what the public runtime makes of it, blobs.
 
-    `blobs` were found by walking; `repairs` are what writing it anew would change, None where there
-    is no telling.
+    `blobs` were found by walking; `repairs` are what writing it anew would change, None where that
+    is refused, for the `reason`. `orphans` are the blobs of which no entry speaks, and `gaps` the
+    other bytes of which none does. `masks` are those that were not read.
     """
 
     __repr__ = brief
@@ -89,6 +100,10 @@ class Explained:
     remarks: tuple[Remark, ...]
     blobs: int
     repairs: tuple[str, ...] | None
+    reason: Error | None = None
+    orphans: tuple[Found, ...] = ()
+    gaps: tuple[Span, ...] = ()
+    masks: int = 0
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -97,20 +112,35 @@ class Explained:
             f"{each.detail[:1].upper()}{each.detail[1:]}, at {place(each.where)} ({each.rule})."
             for each in self.findings[:_SHOWN]
         ]
-        if self.findings and self.repairs:
-            found.append(
-                f"Walking from blob to blob finds {self.blobs} of them, one for each entry: "
-                "`tark repack` writes a right index."
-            )
-            found += [f"It would change {each}." for each in self.repairs[:_SHOWN]]
-        elif self.findings:
+        if self.findings and self.blobs:
             found.append(f"Walking from blob to blob finds {self.blobs} of them.")
-        found += [f"{each.detail}." for each in self.remarks[:_SHOWN]]
-        more = len(self.remarks) - _SHOWN
-        return (*found, f"And {more} more remarks.") if more > 0 else tuple(found)
+        if self.findings and self.repairs is not None:
+            lost = " --drop gaps" if self.orphans or self.gaps else ""
+            found.append(f"`tark repack{lost}` writes a right one.")
+            found += _some([f"It would change this: {each}." for each in self.repairs], "changes")
+        elif self.findings and self.reason is not None:
+            found.append(f"`tark repack` is refused: {self.reason.detail}.")
+            hint = self.reason.hint
+            found += [f"{hint.tark}."] if isinstance(hint, Hint) else []
+        found += _some(
+            [f"A blob has no entry in the index: {_copied(each)}" for each in self.orphans],
+            "blobs without an entry",
+        )
+        found += _some(
+            [f"Bytes {each.offset} to {each.end} belong to no entry." for each in self.gaps], "gaps"
+        )
+        if self.masks:
+            found.append("Whether weights and masks agree is what `tark verify` judges.")
+        return (*found, *_some([f"{each.detail}." for each in self.remarks], "remarks"))
 
 
 _SHOWN: Final = 12
+
+
+def _some(words: Sequence[str], what: str) -> list[str]:
+    """Return the first few of many sentences, and how many more there are."""
+    more = len(words) - _SHOWN
+    return [*words[:_SHOWN], *([f"And {more} more {what}."] if more > 0 else [])]
 
 
 def explain(path: PathLike) -> Explained:
@@ -121,23 +151,50 @@ def explain(path: PathLike) -> Explained:
     """
     with api.open(path, lenient=True) as file:
         record = _record(file)
-        found: tuple[Found, ...] = ()
-        repair = None
-        if record.kind == "tbm":
-            found = tuple(drive(walk(record.text.offset), file.source))
-            repair = match(record.index.claims, found)
+        work = _Work(file, record)
+        reason: Error | None = None
+        try:
+            work.find()
+            work.describe(config=None, architecture=None, layers=True)
+        except (Rejected, Unsupported) as error:
+            reason = error
+        places = {claim.offset for claim in record.index.claims}
+        lost = Survey(tuple(each for each in work.found if each.offset not in places))
+        if reason is None:
+            lost = drive(surveyed(work.record), file.source)
+        left_out = [f"{name}: left out" for name in work.record.left_out]
         return Explained(
             findings=record.forgiven,
             remarks=tuple(remarks(record)),
-            blobs=len(found) or len(record.blobs),
-            repairs=None if repair is None else repair.changes,
+            blobs=len(work.found),
+            repairs=None if reason is not None else (*work.changes, *left_out),
+            reason=reason,
+            orphans=lost.orphans,
+            gaps=lost.dirty,
+            masks=sum(blob.header.mask_bytes > 0 for blob in work.record.blobs),
         )
+
+
+def remains(path: PathLike) -> list[str]:
+    """Say which blobs are left of a container whose index cannot be read."""
+    name = os.fspath(path)
+    if not os.path.isfile(name):  # noqa: PTH113 - unlike that of `Path`, it never raises
+        return []
+    with LocalSource(name) as source:
+        found = drive(walk(source.size()), source)
+    return _some([f"A blob is left: {_copied(each)}" for each in found], "blobs")
+
+
+def _copied(blob: Found) -> str:
+    """Say what a blob is, and how to make a `.tb` of it."""
+    return (
+        f"{described(blob)}. To take it out: tail -c +{blob.offset + 1} FILE | "
+        f"head -c {blob.end - blob.offset} > COPY.tb"
+    )
 
 
 def is_tensorbit(path: PathLike) -> bool:
     """Tell whether a file or folder is meant to be Tensorbit; False where it cannot be read."""
-    from tensorark.errors import Error
-
     try:
         with api.open(path, lenient=True) as file:
             return isinstance(file.catalog.native, Record)
@@ -170,10 +227,11 @@ def mend(
 
     Offsets, counts, patterns and types come from the blobs, which are found by walking. Of the
     tensors those stay whose names a shell pattern of `include` matches (all without one) and none
-    of `exclude`; `rename` gives them other names. With `shapes`, flat projections get
-    the shape that their names and the hidden size tell. With `layers`, a ``num_layers`` that is
-    missing, or counts tensors as the public tools write it, becomes the number that names speak of.
-    `config`, ours or in Hugging Face's words, and `architecture` take the place of what was there.
+    of `exclude`, and only those are judged; `rename` gives them other names. With `shapes`, flat
+    projections get the shape that their names and the hidden size tell. With `layers`, a
+    ``num_layers`` that is missing, or counts tensors as the public tools write it, becomes the
+    number that names speak of. `config`, ours or in Hugging Face's words, and `architecture` take
+    the place of what was there.
 
     What the target does not keep, such as bytes that no entry speaks of, is refused unless `drop`
     names its kind (`conversion.ledger`).
@@ -190,11 +248,12 @@ def mend(
     kind = target_of(target, format)
     with api.open(source, lenient=True) as file:
         work = _Work(file, _record(file))
-        work.find()
+        work.find(include, exclude)
         work.describe(config=config, architecture=architecture, layers=layers)
         if shapes:
             work.shape()
-        work.choose(include, exclude, rename)
+        if rename is not None:
+            work.rename(rename)
         work.remask(masks)
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
         settled = kind.settle(work.result(), Path(target), options)
@@ -359,40 +418,35 @@ class _Work:
     attributes: dict[str, object] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
     made: dict[str, Pieces] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
 
-    def find(self) -> None:
-        """Find the tensors of the model, where the index says or where their blobs are."""
-        if self.record.kind != "tbm":
-            self.tensors = self._with_carried(self.file.catalog.tensors)
-            self.changes += [f"{each.detail} ({each.rule})" for each in self.record.forgiven]
-            return
-        found = drive(walk(self.record.text.offset), self.file.source)
-        repair = match(self.record.index.claims, found)
-        if repair is None:
-            raise Unsupported(
-                "there is no telling which blob belongs to which entry of the index",
-                code="unmatched",
-                path=self.file.path,
-                expected=f"{len({claim.offset for claim in self.record.index.claims})} blobs",
-                found=len(found),
-                hint="extract the blobs, and join them under names of your own",
-            )
-        self.changes += repair.changes
-        self.changes += [
-            f"{place(each.where)}: {each.found} → the type of the header"
-            for each in self.record.forgiven
-            if each.rule == "tb.entry-dtype"
-        ]
-        starts = {each.offset: each for each in found}
-        blobs = [
-            self._blob(row, claim, starts[claim.offset]) for row, claim in enumerate(repair.claims)
-        ]
-        try:
-            for phase in rules.BLOB_PHASES:
-                Reading().require(phase, blobs)
-        except Rejected as error:
-            error.located(self.file.path)
-            raise
+    @property
+    def names(self) -> list[str]:
+        """The names of all entries of the index, of those too that were not chosen."""
+        return [claim.name for claim in self.record.index.claims]
+
+    def find(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+        """Find the chosen tensors, where the index says or where their blobs are.
+
+        What is not chosen is not judged, and keeps nothing from being mended.
+        """
+        chosen = {*choose(self.names, include, exclude)}
+        unchosen = [name for name in dict.fromkeys(self.names) if name not in chosen]
+        self.changes += [f"{name}: left out" for name in unchosen]
+        forgiven = [each for each in self.record.forgiven if self._name_of(each.where) in chosen]
+        if self.record.kind == "tbm":
+            self._mend([row for row, name in enumerate(self.names) if name in chosen])
+            forgiven = [each for each in forgiven if each.rule == "tb.entry-dtype"]
+            words = [
+                f"{place(each.where)}: {each.found} → the type of the header" for each in forgiven
+            ]
+        else:
+            left_out = tuple(name for name in self.record.left_out if name in chosen)
+            held = tuple(blob for blob in self.record.blobs if blob.claim.name in chosen)
+            self.record = replace(self.record, blobs=held, left_out=left_out)
+            words = [f"{each.detail} ({each.rule})" for each in forgiven]
+        self.changes += words
+        blobs = self.record.blobs
         for blob in blobs:
             name = blob.claim.name
             if name in self.tensors:
@@ -400,8 +454,56 @@ class _Work:
                 continue
             self.tensors[name] = build_tensor(blob)
         self.tensors = self._with_carried(tied(blobs, self.tensors))
-        # Where they are, not where they were said to be.
-        self.record = replace(self.record, blobs=tuple(blobs), left_out=())
+
+    def _mend(self, rows: Sequence[int]) -> None:
+        """Put the blobs of some entries where they are, not where they were said to be."""
+        repair = self._matched(rows)
+        self.changes += repair.changes
+        blobs = tuple(self._judged(repair.claims))
+        self.record = replace(self.record, blobs=blobs, left_out=(), others=repair.others)
+
+    def _name_of(self, where: tuple[str | int, ...]) -> str:
+        """Return the name of the entry that a place is in; of a blob alone, its own."""
+        inside = where[:1] == ("tensors",) and len(where) > 1 and isinstance(where[1], int)
+        return self.record.index.claims[int(where[1]) if inside else 0].name
+
+    def _matched(self, rows: Sequence[int]) -> Repair:
+        """Give the entries of `rows` their blobs."""
+        claims = self.record.index.claims
+        self.found = drive(walk(self.record.text.offset), self.file.source)
+        repair = match(claims, self.found, rows)
+        if repair is None:
+            raise Unsupported(
+                "there is no telling which blob belongs to which entry of the index",
+                code="unmatched",
+                path=self.file.path,
+                expected=f"{len({claim.offset for claim in claims})} blobs",
+                found=len(self.found),
+                hint=Hint(
+                    "diagnose() says where each blob lies, and exclude leaves entries out",
+                    tark="`tark doctor` says where each blob lies; `tark mend --exclude` "
+                    "leaves entries out",
+                ),
+            )
+        return repair
+
+    def _judged(self, claims: Mapping[int, Claim]) -> list[Blob]:
+        """Return the blobs of some entries, when no rule is broken by them."""
+        starts = {each.offset: each for each in self.found}
+        blobs = [self._blob(row, claim, starts[claim.offset]) for row, claim in claims.items()]
+        try:
+            for phase in rules.BLOB_PHASES:
+                Reading().require(phase, blobs)
+        except Rejected as error:
+            if len(claims) > 1 and error.where[:1] == ("tensors",):
+                name = quoted(self._name_of(error.where))
+                error.hint = Hint(
+                    f"exclude=[{name}] mends the others",
+                    tark=f"`tark mend --exclude {name}` mends the others",
+                )
+            error.located(self.file.path)
+            raise
+        return blobs
 
     def _with_carried(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors with the attributes that the file carries for them as text."""
@@ -445,7 +547,7 @@ class _Work:
         if architecture is not None:
             self.changes.append(f"architecture {facts.get('architecture')} → {architecture}")
             facts["architecture"] = architecture
-        stated, count = facts.get("config"), layers_of(list(self.tensors))
+        stated, count = facts.get("config"), layers_of(self.names)
         if layers and isinstance(stated, dict) and count:
             before = stated.get("num_layers")
             # A shard, or a model with layers that are not counted, states what names do not tell.
@@ -463,7 +565,8 @@ class _Work:
         """Give flat projections the shape that their names tell."""
         config = members(self.attributes).get("config")
         stated = config.get("hidden_size") if isinstance(config, dict) else None
-        sizes = [(name, tensor.elements) for name, tensor in self.tensors.items()]
+        sizes = [(claim.name, claim.weights or 0) for claim in self.record.index.claims]
+        sizes += [(name, tensor.elements) for name, tensor in self.tensors.items()]
         side = stated if isinstance(stated, int) and stated > 1 else hidden_size(sizes)
         for name, tensor in self.tensors.items():
             found = guessed_shape(name, tensor.elements, side)
@@ -471,18 +574,11 @@ class _Work:
                 self.tensors[name] = replace(tensor, shape=found)
                 self.changes.append(f"{name}: shape {list(tensor.shape)} → {list(found)}")
 
-    def choose(
-        self,
-        include: Sequence[str],
-        exclude: Sequence[str],
-        rename: Callable[[str], str] | None,
-    ) -> None:
-        """Keep the tensors that are wanted, under the names that they get."""
-        kept = {name: self.tensors[name] for name in choose(self.tensors, include, exclude)}
-        self.changes += [f"{n}: left out" for n in self.tensors if n not in kept]
-        self.tensors = {}
-        for name, tensor in kept.items():
-            new = name if rename is None else rename(name)
+    def rename(self, rename: Callable[[str], str]) -> None:
+        """Give the tensors other names."""
+        before, self.tensors = self.tensors, {}
+        for name, tensor in before.items():
+            new = rename(name)
             if new in self.tensors:
                 raise InvalidInput(
                     f"two tensors would be named {quoted(new)}", code="duplicate", where=(name,)
@@ -547,10 +643,10 @@ def _record(file: File) -> Record:
     return file.catalog.native
 
 
-def _retied(tensor: Tensor, rename: Callable[[str], str] | None) -> Tensor:
+def _retied(tensor: Tensor, rename: Callable[[str], str]) -> Tensor:
     facts = dict(members(tensor.attributes))
     other = facts.get("tied_to")
-    if rename is None or not isinstance(other, str):
+    if not isinstance(other, str):
         return tensor
     facts["tied_to"] = rename(other)
     return replace(tensor, attributes={**(tensor.attributes or {}), KEY: facts})

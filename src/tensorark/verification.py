@@ -57,8 +57,8 @@ class Verification:
     rung. `judged` are the parts whose payload passed the content rules of a format that carries no
     digests (`.ninfer`, masks of Tensorbit, CRCs of npz): not proof, but more than nothing. `notes`
     are about what no rule forbids and is still worth telling (gaps, slack, negative scales of a
-    `.ninfer`). `missing` are the shards that are not there, with
-    the tensors that lie in them, which are not judged and not counted.
+    `.ninfer`, blobs of a `.tbm` without an entry). `missing` are the shards that are not there,
+    with the tensors that lie in them, which are not judged and not counted.
     """
 
     __repr__ = brief
@@ -157,6 +157,7 @@ def _verified(file: File, workers: int, report: Progress, *, deep: bool) -> Veri
             total.add(batch)
         if not missing:
             _judge_artifact(file, total)
+        total.notes += api.survey(file)
     return Verification(
         parts=total.parts,
         checked=total.checked,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +24,9 @@ from tensorark import api
 from tensorark.conversion import convert
 from tensorark.diagnosis import diagnose
 from tensorark.errors import InvalidInput, Rejected, Unsupported
-from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
+from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size, walk
 from tensorark.mending import config_of, explain, is_tensorbit, join, mend, part
+from tensorark.steps import drive
 from tensorark.verification import verify
 
 AFTER = len(sparse().data)
@@ -403,3 +405,182 @@ def test_what_is_tensorbit_is_told_from_what_is_not(tmp_path):
     assert not is_tensorbit(tmp_path / "missing.tbm")
     with pytest.raises(InvalidInput):
         mend(tmp_path / "a.zt", tmp_path / "b.tbm")
+
+
+# --------------------------------------------------------------------- around what is in dispute
+
+DISPUTES = {
+    "magic": (dense(magic=b"none"), {}),
+    "version": (dense(version=3), {"num_weights": 15, "shape": [15, 1]}),
+    "pattern": (dense(n=4, m=2, mask=b"", mask_bytes=0), {"nm_n": 4, "nm_m": 2}),
+    "weights": (dense(count=1 << 40), {"num_weights": 1 << 40, "shape": [1 << 40, 1]}),
+    "weights-offset": (dense(weights_offset=1 << 40), {}),
+    "mask-order": (sparse(masks_offset=4096), {**entry(), "name": "x.weight"}),
+    "mask-size": (sparse(mask_bytes=5), {**entry(), "name": "x.weight"}),
+    "size": (dense(), {"dtype": "int8"}),
+    "shifted": (dense(), {}),
+}
+
+
+def disputed(kind, at):
+    """Three tensors, of which that in the place `at` is `x.weight` and in dispute."""
+    bad, claim = DISPUTES[kind]
+    blobs = [sparse(), dense()]
+    blobs.insert(at, bad)
+    entries = [entry(), dense_entry(0)]
+    entries.insert(at, dense_entry(0, name="x.weight") | claim)
+    start = 0
+    for blob, each in zip(blobs, entries, strict=True):
+        each["offset"] = start + (7 if kind == "shifted" and blob is bad else 0)
+        start += len(blob.data)
+    return container([blob.data for blob in blobs], index(entries))
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("kind", DISPUTES)
+@pytest.mark.parametrize("choice", [{"exclude": ["x.*"]}, {"include": ["a.*", "b.*"]}])
+def test_what_is_not_chosen_keeps_nothing_from_being_mended(tmp_path, kind, at, choice):
+    source = written(tmp_path, disputed(kind, at))
+    done = mend(source, tmp_path / "out.tbm", **choice)
+    assert done.changes == ("x.weight: left out",)
+    with api.open(tmp_path / "out.tbm") as file:
+        assert {*file} == {"a.weight", "b.weight"}
+        assert bytes(file["a.weight"].raw("weights")) == sparse().weights
+        assert bytes(file["a.weight"].raw("mask")) == sparse().mask
+        assert bytes(file["b.weight"].raw("data")) == dense().weights
+
+
+def test_a_blob_in_dispute_is_refused_with_the_way_around_it(tmp_path):
+    with pytest.raises(Rejected) as caught:
+        mend(written(tmp_path, disputed("size", 1)), tmp_path / "out.tbm")
+    assert 'exclude=["x.weight"]' in str(caught.value)
+
+
+@pytest.mark.parametrize("chosen", [["a.*"], ["alias.*"], ["b.*"]])
+def test_what_is_chosen_is_tied_to_nothing_that_is_not(tmp_path, chosen):
+    held = [entry(), entry(name="alias.weight"), dense_entry(AFTER)]
+    (tmp_path / "d").mkdir()
+    source = written(tmp_path, container([sparse().data, dense().data], index(held)))
+    convert(source, tmp_path / "whole", format="tensorbit-directory")
+    for number, whole in enumerate((source, tmp_path / "whole")):
+        goal = tmp_path / f"{number}.zt"
+        mend(whole, goal, include=chosen)
+        with api.open(goal) as file:
+            assert len(file) == 1
+            assert "tied_to" not in str([view.attributes for view in file.values()])
+
+
+# ------------------------------------------------------------------------- blobs without an entry
+
+ORPHANS = {
+    "dense": dense(),
+    "fp16": dense(weights=floats(*range(16), code=1), precision=1),
+    "bf16": sparse(weights=floats(*range(32), code=2), precision=2),
+    "fp64": dense(weights=floats(*range(16), code=3), precision=3),
+    "2:4": sparse(),
+    "8:16 truncated": sparse(n=8, m=16, mask=b"\xff\xff"),
+    "floor": sparse(weights=floats(*range(10)), count=10, mask=b"\3\3"),
+    "without a mask": sparse(mask=b""),
+}
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("padding", [0, 5, 9000])
+@pytest.mark.parametrize("kind", ORPHANS)
+def test_a_blob_without_an_entry_is_told_by_every_verb_that_judges(tmp_path, kind, padding, at):
+    orphan = ORPHANS[kind].data
+    blobs = [sparse().data, dense().data]
+    offsets = [0, AFTER]
+    lost = bytes(padding) + orphan + bytes(padding)
+    place = sum(map(len, blobs[:at])) + padding
+    blobs.insert(at, lost)
+    offsets = [each + len(lost) * (row >= at) for row, each in enumerate(offsets)]
+    entries = [entry(offset=offsets[0]), dense_entry(offsets[1])]
+    source = written(tmp_path, container(blobs, index(entries)))
+    notes: list = []
+    assert not api.validate(source, notes=notes)
+    for found in (notes, verify(source).notes):
+        assert [(each.rule, each.offset) for each in found] == [("tb.orphan", place)]
+    text = "\n".join(diagnose(source).words)
+    assert f"tail -c +{place + 1} FILE | head -c {len(orphan)} >" in text
+    assert diagnose(source).is_healthy
+    with pytest.raises(Unsupported, match="gaps"):
+        mend(source, tmp_path / "out.tbm")
+    done = mend(source, tmp_path / "out.tbm", drop=["gaps"])
+    assert [each for each in done.changes if each.startswith("left out: gaps")]
+    notes.clear()
+    assert not api.validate(tmp_path / "out.tbm", notes=notes)
+    assert not notes
+
+
+def test_other_bytes_without_an_entry_are_told_and_zeros_are_not(tmp_path):
+    blobs = [sparse().data, bytes(100), b"left over", dense().data]
+    entries = [entry(), dense_entry(AFTER + 109)]
+    notes: list = []
+    assert not api.validate(written(tmp_path, container(blobs, index(entries))), notes=notes)
+    assert [(each.rule, each.offset) for each in notes] == [("tb.gap-bytes", AFTER + 100)]
+    assert f"Bytes {AFTER + 100} to {AFTER + 109}" in "\n".join(diagnose(tmp_path / "in.tbm").words)
+    convert(written(tmp_path, usual()), tmp_path / "aligned.tbm", align=8192)
+    notes.clear()
+    assert not api.validate(tmp_path / "aligned.tbm", notes=notes)
+    assert not notes
+
+
+def test_blobs_are_told_where_there_is_no_index(tmp_path):
+    image = container([sparse().data, dense().data], b'{"tensors":[')
+    text = "\n".join(diagnose(written(tmp_path, image)).words)
+    assert f"tail -c +1 FILE | head -c {AFTER} >" in text
+    assert f"tail -c +{AFTER + 1} FILE | head -c {len(dense().data)} >" in text
+
+
+def test_what_the_doctor_says_of_masks_needs_no_payload(tmp_path):
+    image = usual(
+        sparse(n=8, m=16, mask=b"\xff\xff"),
+        entries=[entry(nm_n=8, nm_m=16, num_mask_bytes=2), dense_entry(AFTER - 6)],
+    )
+    text = "\n".join(diagnose(written(tmp_path, image)).words)
+    assert "one mask byte a group at 8:16: weights 8 and up count as pruned" in text
+    assert "`tark verify`" in text
+    assert "verify" not in "\n".join(
+        diagnose(written(tmp_path, container([dense().data], index([dense_entry(0)])))).words
+    )
+
+
+CORPUS = Path(__file__).parents[2] / "conformance" / "tensorbit"
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.rglob("*.tbm")), ids=lambda path: path.stem)
+def test_the_doctor_promises_what_writing_anew_does(tmp_path, path):
+    try:
+        found = explain(path)
+    except Rejected:
+        return
+    content = found.masks and not found.findings and verify(path).findings
+    if found.repairs is None or content:  # payload is what the doctor has not read, and says so
+        with pytest.raises((Rejected, Unsupported)):
+            mend(path, tmp_path / "out.tbm", drop=["gaps"])
+        return
+    done = mend(path, tmp_path / "out.tbm", drop=["gaps"])
+    assert [each for each in done.changes if "left out: gaps" not in each] == [*found.repairs]
+    assert any("gaps" in each for each in done.changes) == bool(found.orphans or found.gaps)
+    assert not api.validate(tmp_path / "out.tbm")
+
+
+@pytest.mark.parametrize(
+    "text", [b"TB01", b"TB01\1\0\0\0", b"TB01\1\0\0\0\2\0\0\0\1\0\0\0", b"\0\0\0\0TB01\1\0\0\0"]
+)
+def test_a_walk_reads_little_of_what_looks_like_blobs(text):
+    """A file of ten megabytes of magics once took minutes: each was read by itself."""
+    image = dense().data + text * (2_000_000 // len(text))
+    requests = read = 0
+
+    class Source:
+        def read(self, spans):
+            nonlocal requests, read
+            requests += 1
+            read += sum(span.length for span in spans)
+            return [memoryview(image)[span.offset : span.end] for span in spans]
+
+    assert [each.offset for each in drive(walk(len(image)), Source())] == [0]
+    assert requests < 100
+    assert read < 2 * len(image)

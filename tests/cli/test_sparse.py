@@ -266,3 +266,16 @@ def test_what_joining_and_dividing_leave_out_is_listed(tark, tmp_path):
         ran = tark(*words, *way, "--drop", "gaps")
         assert ran.code == 0
         assert f'left out: gaps "bytes {len(blob)} to {len(blob) + 9}"' in ran.out
+
+
+def test_validate_tells_of_a_blob_without_an_entry(tark, tmp_path):
+    blob = sparse().data
+    (tmp_path / "in.tbm").write_bytes(container([blob, blob], index([entry()])))
+    ran = tark("validate", tmp_path / "in.tbm")
+    assert ran.code == 0
+    assert "note: a blob has no entry in the index: 32 weights, 2:4" in ran.out
+    assert f"byte {len(blob)}" in ran.out
+    document = json.loads(tark("validate", tmp_path / "in.tbm", "--json").out)
+    assert [each["rule"] for each in document["models"][0]["notes"]] == ["tb.orphan"]
+    assert "tail -c +" in tark("doctor", tmp_path / "in.tbm").out
+    assert tark("explain", "tb.orphan").code == 0

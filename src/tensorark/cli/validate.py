@@ -14,6 +14,7 @@ from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, finding_text
+from tensorark.rules import Finding
 
 
 @verb(
@@ -37,13 +38,19 @@ def command(paths: tuple[str, ...], *, canonical: bool, architecture: bool) -> i
     """Judge files by every rule of their format.
 
     Reads no payload: digests and values are what `tark verify` checks. All faults of the first
-    stage that has any are shown, since later stages build on it.
+    stage that has any are shown, since later stages build on it. Notes tell what no rule forbids,
+    such as a blob of a .tbm that has no entry.
     """
     out = terminal()
 
     def judge(model: str) -> dict[str, Any]:
-        found = api.validate(model, canonical=canonical, architecture=architecture)
-        return {"valid": not found, "findings": [finding(each) for each in found]}
+        notes: list[Finding] = []
+        found = api.validate(model, canonical=canonical, architecture=architecture, notes=notes)
+        return {
+            "valid": not found,
+            "findings": [finding(each) for each in found],
+            "notes": [finding(each) for each in notes],
+        }
 
     worst = 0
     seen = []
@@ -56,6 +63,8 @@ def command(paths: tuple[str, ...], *, canonical: bool, architecture: bool) -> i
         if not findings:
             if not out.quiet:
                 out.line(f"{escaped(each.path)}: {out.paint('valid', 'green')}")
+                for note in each.value["notes"]:
+                    out.line("  note: " + finding_text(note))
             continue
         verdict = out.paint(counted(len(findings), "fault"), "red")
         out.line(f"{escaped(each.path)}: {verdict}")

@@ -26,8 +26,8 @@ from tensorark.formats.ninfer.frame import HEADER_SIZE as ENTRY_SIZE
 from tensorark.formats.ninfer.survey import gaps
 from tensorark.formats.safetensors.header import Header
 from tensorark.formats.safetensors.index import ShardIndex
-from tensorark.formats.tensorbit.frame import HEADER_SIZE
 from tensorark.formats.tensorbit.read import Record
+from tensorark.formats.tensorbit.survey import gaps as unspoken
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.read import unknown_fields
 from tensorark.hub import description_of, payload_of
@@ -258,20 +258,9 @@ def _of_tensorbit(file: File) -> dict[str, Names]:
 
 def _gaps(file: File, record: Record) -> Iterator[str]:
     """Yield the ranges of a container that hold more than zeros, and that no entry speaks of."""
-    if record.kind != "tbm":
-        return
-    used = [(blob.offset, blob.end) for blob in record.blobs]
-    used += [
-        (span.offset - HEADER_SIZE, span.end)
-        for tensor in file.catalog.tensors.values()
-        for part in tensor.parts.values()
-        for span in part.blob.spans
-    ]
-    end = 0
-    for start, stop in [*sorted(used), (record.text.offset, record.size)]:
-        if end < start and _says_something(_bytes(file, end, start)):
-            yield f"bytes {end} to {start}"
-        end = max(end, stop)
+    for gap in unspoken(record):
+        if _says_something(_bytes(file, gap.offset, gap.end)):
+            yield f"bytes {gap.offset} to {gap.end}"
 
 
 def _bytes(file: File, start: int, stop: int) -> Iterator[memoryview]:

@@ -284,6 +284,7 @@ def _rules() -> Mapping[str, Explained]:
     from tensorark.codecs.ninfer.notes import NOTES
     from tensorark.formats import FORMATS
     from tensorark.formats.ninfer import architecture, survey
+    from tensorark.formats.tensorbit.survey import NOTES as UNSPOKEN
 
     examples = _examples()
     every: list[tuple[str, Rule[Any]]] = [
@@ -292,6 +293,7 @@ def _rules() -> Mapping[str, Explained]:
     every += [("payload", rule) for rule in CONTENT_RULES]
     every += [("payload", rule) for rule in seekable.RULES]
     every += [("Tensorbit", rule) for rule in nm.CONTENT_RULES]
+    every += [("Tensorbit", rule) for rule in UNSPOKEN]
     every += [("npz", rule) for rule in npy.RULES]
     every += [("NInfer v3", rule) for rule in PAYLOAD_RULES]
     every += [("NInfer v3", rule) for rule in NOTES]

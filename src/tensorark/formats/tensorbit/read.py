@@ -59,7 +59,8 @@ class Record:
     """The format's own record of what was opened.
 
     `text` is where the index lies; `forgiven` is what a lenient reading found and let pass, and
-    `left_out` names the entries of the index without usable bytes.
+    `left_out` names the entries of the index without usable bytes. `others` is where blobs lie that
+    were not chosen.
     """
 
     kind: Kind
@@ -69,6 +70,7 @@ class Record:
     blobs: tuple[Blob, ...]
     forgiven: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
+    others: tuple[Span, ...] = ()
 
 
 def _nowhere(_where: Where) -> None:

@@ -14,6 +14,7 @@ from tensorark.errors import quoted
 from tensorark.formats.tensorbit.index import Index
 from tensorark.formats.tensorbit.layouts import Blob
 from tensorark.formats.tensorbit.read import Record
+from tensorark.vocab.layouts.nm import packing_of
 
 MAX_TENSORS: Final = 512
 MAX_NAME: Final = 127
@@ -112,8 +113,16 @@ def _blob(blob: Blob) -> Iterator[Remark]:
     if m > 1 and len(blob.claim.shape or ()) == 2 and length > 1 and length % m:
         detail = f"{name}: groups of {m} cross the ends of rows of {length}, which tb-run ignores"
         yield Remark("rows-cut-groups", detail, where)
-    if m and not blob.header.mask_bytes:
+    packing = packing_of(blob.header.weights, blob.pattern, blob.header.mask_bytes)
+    if m and packing == "none":
         yield Remark("no-mask", f"{name} is {n}:{m} and has no mask", where)
+    if packing == "truncated":
+        detail = f"{name} has one mask byte a group at {n}:{m}: weights 8 and up count as pruned"
+        yield Remark("mask-truncated", detail, where)
+    if packing == "floor":
+        rest = blob.header.weights % m
+        detail = f"the mask of {name} ends before its last {rest} weights, which count as kept"
+        yield Remark("mask-floor", detail, where)
     if not m and _SPARSE.search(blob.claim.name):
         yield Remark("dense-projection", f"{name} is dense: tb-run reads a mask behind it", where)
     if blob.dtype in {"fp16", "bf16", "fp64"}:

@@ -6,6 +6,8 @@ number that does not fit the file.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +30,12 @@ from tensorark.steps import Steps
 from tensorark.vocab.layouts.nm import QUANTIZED, Pattern, packing_of, weight_size
 
 SEARCH: Final = 1 << 20
-"""Bytes that are searched at a time for the next blob, where one does not say where it ends."""
+"""Bytes that are searched at a time, at most, for the next blob."""
+_FIRST: Final = 1 << 14
+"""Bytes that are searched first: the next blob mostly is near."""
+_MOST_REFUSED: Final = 20_000
+"""Places that look like the beginning of a blob and are none: a hostile file consists of them."""
+_LIKELY: Final = re.compile(rb"TB01[\x01-\xff]\0\0\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,44 +50,44 @@ class Found:
 def walk(limit: int) -> Steps[list[Found]]:
     """Return the blobs that lie before byte `limit`, in order of their offsets.
 
-    A blob ends where its mask does; where that leads to no other blob, the next one is searched
-    for. One round trip for each blob.
+    A blob ends where its mask does; where that leads to no other blob, not over zeros either, the
+    next one is searched for. One round trip for each blob.
     """
+    search = Search(limit)
     found: list[Found] = []
-    at = yield from _next(0, limit)
+    at = yield from search.next(0)
     while at is not None:
         (data,) = yield [Span(at, FIELDS.size)]
         header = parse_header(data)
         ends = [end for end in _ends(at, header) if end <= limit]
-        following: int | None = None
-        for end in ends:
-            if end == limit or (yield from _is_blob(end, limit)):
-                following = end
-                break
+        following = yield from search.behind(ends)
         if following is None:
-            following = yield from _next(at + HEADER_SIZE, limit)
+            following = yield from search.next(at + HEADER_SIZE)
         stop = limit if following is None else following
-        found.append(Found(at, min([*ends, stop], key=lambda end: abs(end - stop)), header))
-        at = None if following is None or following >= limit else following
+        found.append(Found(at, extent(at, header, stop), header))
+        at = None if stop >= limit else stop
     return found
 
 
+def extent(at: int, header: Header, limit: int) -> int:
+    """Return where a blob ends by what its header says; `limit` where it would be further back."""
+    return next((end for end in _ends(at, header) if end <= limit), limit)
+
+
 def _ends(at: int, header: Header) -> list[int]:
-    """Return where a blob may end: behind its mask, or behind weights of its precision."""
+    """Return where a blob may end: behind its mask, or behind weights of its precision.
+
+    A mask that begins inside of weights that are as small as int4 is not where the header says.
+    """
     code = header.precision if header.precision < len(PRECISIONS) else 0
     size = weight_size(STORAGE[PRECISIONS[code]], header.weights)
     ends = [
         at + header.masks_offset + header.mask_bytes,
         at + header.weights_offset + size + header.mask_bytes,
     ]
+    if header.masks_offset < header.weights_offset + weight_size("int4", header.weights):
+        ends.reverse()
     return [end for end in dict.fromkeys(ends) if end >= at + HEADER_SIZE]
-
-
-def _is_blob(at: int, limit: int) -> Steps[bool]:
-    if at + HEADER_SIZE > limit:
-        return False
-    (data,) = yield [Span(at, FIELDS.size)]
-    return is_plausible(parse_header(data))
 
 
 def is_plausible(header: Header) -> bool:
@@ -94,51 +101,131 @@ def is_plausible(header: Header) -> bool:
     )
 
 
-def _next(start: int, limit: int) -> Steps[int | None]:
-    """Search for the next plausible header from `start` on."""
-    at = start
-    while at + HEADER_SIZE <= limit:
-        length = min(SEARCH, limit - at)
-        (data,) = yield [Span(at, length)]
-        text = bytes(data)
-        place = text.find(MAGIC)
-        while place >= 0:
-            if (yield from _is_blob(at + place, limit)):
-                return at + place
-            place = text.find(MAGIC, place + 1)
-        at += max(length - len(MAGIC) + 1, 1)
-    return None
+@dataclass(slots=True)
+class Search:
+    """Searches bytes before `limit` for blobs, and passes over zeros; bounded in what it reads."""
+
+    limit: int
+    refused: int = 0
+    passed: int = 0
+
+    def next(self, start: int) -> Steps[int | None]:
+        """Return where the next plausible header begins, from `start` on."""
+        at, size = start, _FIRST
+        while at + HEADER_SIZE <= self.limit:
+            (data,) = yield [Span(at, min(size + FIELDS.size, self.limit - at))]
+            text = bytes(data)
+            for match in _LIKELY.finditer(text):
+                place = match.start()
+                if place >= size or at + place + HEADER_SIZE > self.limit:
+                    break
+                if is_plausible(parse_header(text[place : place + FIELDS.size])):
+                    return at + place
+                self.refused += 1
+                if self.refused > _MOST_REFUSED:
+                    return None
+            at, size = at + size, min(2 * size, SEARCH)
+        return None
+
+    def behind(self, ends: Sequence[int]) -> Steps[int | None]:
+        """Return where the next blob begins if it follows one of `ends`, perhaps after zeros."""
+        for end in ends:
+            if end == self.limit or (yield from self.is_blob(end)):
+                return end
+        for end in ends:
+            start = yield from self.past_zeros(end)
+            if start == self.limit or (yield from self.is_blob(start)):
+                return start
+        return None
+
+    def is_blob(self, at: int) -> Steps[bool]:
+        """Whether a plausible header begins at a byte."""
+        if at + HEADER_SIZE > self.limit:
+            return False
+        (data,) = yield [Span(at, FIELDS.size)]
+        return is_plausible(parse_header(data))
+
+    def past_zeros(self, start: int) -> Steps[int]:
+        """Return where the first byte from `start` on lies that is not zero, or the limit."""
+        at, size = start, FIELDS.size
+        while at < self.limit and self.passed <= 2 * self.limit:
+            size = min(2 * size, SEARCH)
+            (data,) = yield [Span(at, min(size, self.limit - at))]
+            zeros = len(data) - len(bytes(data).lstrip(b"\0"))
+            self.passed += zeros
+            at += zeros
+            if zeros < len(data):
+                return at
+        return at
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What is to be written in place of an index that is wrong, and every change that makes."""
+    """What is to be written in place of an index that is wrong, and every change that makes.
 
-    claims: tuple[Claim, ...]
+    `claims` are those that are wanted, by their rows, each at the offset of its blob; `others` is
+    where the blobs of the others lie, as far as that can be told.
+    """
+
+    claims: Mapping[int, Claim]
     changes: tuple[str, ...]
+    others: tuple[Span, ...] = ()
 
 
-def match(claims: Sequence[Claim], found: Sequence[Found]) -> Repair | None:
-    """Give each claim the blob that is its own; None where there is no telling which.
+def match(
+    claims: Sequence[Claim], found: Sequence[Found], rows: Sequence[int] | None = None
+) -> Repair | None:
+    """Give each claim of `rows` (all) the blob that is its own; None where there is no telling.
 
     Claims whose offset leads to a blob keep it. Where some do not, there must be as many blobs as
     there are different offsets, their order is that of the offsets claimed, and each header
-    elsewhere than claimed must say what the index says of it.
+    elsewhere than claimed must say what the index says of it; or else the blobs that are wanted
+    must be where they are claimed, and surely the claim's own.
     """
-    starts = {each.offset: each for each in found}
-    wanted = list(dict.fromkeys(claim.offset for claim in claims))
-    if all(offset in starts for offset in wanted):
-        places = {offset: starts[offset] for offset in wanted}
-    elif len(wanted) == len(found):
-        places = dict(zip(sorted(wanted), found, strict=True))
-        pairs = [(claim, places[claim.offset]) for claim in claims]
-        if not all(claim.offset == its.offset or _agree(claim, its.header) for claim, its in pairs):
-            return None
-    else:
+    wanted = range(len(claims)) if rows is None else rows
+    places = _places(claims, found, wanted)
+    if places is None:
         return None
     changes: list[str] = []
-    repaired = tuple(_repaired(claim, places[claim.offset], changes) for claim in claims)
-    return Repair(repaired, tuple(changes))
+    repaired = {row: _repaired(claims[row], places[claims[row].offset], changes) for row in wanted}
+    rest = [claims[row] for row in sorted({*range(len(claims))} - {*wanted})]
+    others = [_extent(each, places.get(each.offset), found) for each in rest]
+    return Repair(repaired, tuple(changes), tuple(each for each in others if each is not None))
+
+
+def _places(
+    claims: Sequence[Claim], found: Sequence[Found], rows: Sequence[int]
+) -> Mapping[int, Found] | None:
+    """Return the blobs by the offsets that are claimed of them."""
+    starts = {each.offset: each for each in found}
+    offsets = list(dict.fromkeys(claim.offset for claim in claims))
+    if all(offset in starts for offset in offsets):
+        return starts
+    if len(offsets) == len(found):
+        places = dict(zip(sorted(offsets), found, strict=True))
+        pairs = [(claim, places[claim.offset]) for claim in claims]
+        if all(claim.offset == its.offset or _agree(claim, its.header) for claim, its in pairs):
+            return places
+    blobs = {
+        row: Blob(header=starts[claim.offset].header, claim=claim, limit=0, row=row)
+        for row, claim in enumerate(claims)
+        if claim.offset in starts
+    }
+    doubtful = unsure(dict(enumerate(claims)), blobs)
+    return starts if all(row in blobs and row not in doubtful for row in rows) else None
+
+
+def _extent(claim: Claim, blob: Found | None, found: Sequence[Found]) -> Span | None:
+    """Return where the blob of a claim lies: where it was found, or where it is said to be."""
+    if blob is not None:
+        return Span(blob.offset, blob.end - blob.offset)
+    size = _size(claim)
+    if size is None:
+        return None
+    row = bisect_right(found, claim.offset, key=lambda each: each.offset)
+    return Span(
+        claim.offset, min([size, *(each.offset - claim.offset for each in found[row:][:1])])
+    )
 
 
 def unsure(claims: Mapping[int, Claim], blobs: Mapping[int, Blob]) -> set[int]:
