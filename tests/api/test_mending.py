@@ -584,3 +584,12 @@ def test_a_walk_reads_little_of_what_looks_like_blobs(text):
     assert [each.offset for each in drive(walk(len(image)), Source())] == [0]
     assert requests < 100
     assert read < 2 * len(image)
+
+
+def test_a_blob_is_mended_into_a_file_of_another_name(tmp_path):
+    source = written(tmp_path, sparse(n=8, m=16, mask=b"\3\5").data, "a.tb")
+    assert mend(source, tmp_path / "b.tb", masks="drop").changes == ("a: mask dropped",)
+    with api.open(tmp_path / "b.tb") as file:
+        assert bytes(file["b"].raw("data")) == sparse().weights
+    with pytest.raises(Unsupported, match="names"):
+        mend(source, tmp_path / "c.tb", masks="drop", rename=lambda name: name + ".weight")

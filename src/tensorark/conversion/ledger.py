@@ -253,7 +253,13 @@ def _of_tensorbit(file: File) -> dict[str, Names]:
     native = file.origin.native
     if not isinstance(native, Record):
         return {}
-    return {"unusable": lambda: native.left_out, "gaps": lambda: _gaps(file, native)}
+    held: dict[str, Names] = {
+        "unusable": lambda: native.left_out,
+        "gaps": lambda: _gaps(file, native),
+    }
+    if native.kind == "tb":  # which has no name beside that of its file
+        held["names"] = lambda: file.catalog.tensors.keys() - file.origin.tensors.keys()
+    return held
 
 
 def _gaps(file: File, record: Record) -> Iterator[str]:
