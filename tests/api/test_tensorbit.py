@@ -622,6 +622,10 @@ def test_remarks_say_what_the_public_runtime_makes_of_a_model(tmp_path):
     with api.open(tmp_path / "in.tbm") as file:
         codes = {each.code for each in remarks(file.catalog.native)}
     assert codes == {"member-order", "num-layers", "not-2-4"}
+    del document["config"]
+    (tmp_path / "in.tbm").write_bytes(container([sparse(n=1).data], document))
+    with api.open(tmp_path / "in.tbm") as file:
+        assert "config-missing" in {each.code for each in remarks(file.catalog.native)}
 
 
 def test_six_hundred_tensors_open_and_are_remarked_upon():

@@ -238,6 +238,7 @@ def test_prune_says_that_a_configuration_is_not_carried(tark, tmp_path):
     done = tark("prune", folder, tmp_path / "out.tbm")
     assert done.code == 0
     assert "beside the model, and not taken along: config.json" in done.err
+    assert "no `config`" in tark("doctor", tmp_path / "out.tbm").out
     done = tark("prune", folder, tmp_path / "out.tbm", "-f", "--json")
     assert json.loads(done.out)["beside"] == ["config.json"]
 

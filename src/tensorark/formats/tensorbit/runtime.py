@@ -64,6 +64,9 @@ def _loader(index: Index, record: Record) -> Iterator[Remark]:
     if "architecture" in members and "config" in members[members.index("architecture") :]:
         detail = "`architecture` stands before `config`: tb-run forgets it"
         yield Remark("member-order", detail, ("architecture",))
+    if index.config is None and index.claims:
+        detail = "no `config`: tb-run computes with sizes of its own, such as 4096 and 32 heads"
+        yield Remark("config-missing", detail, ("config",))
     if index.config is not None and not index.config:
         detail = "an empty `config`: tb-run reads no tensors behind it"
         yield Remark("config-empty", detail, ("config",))
