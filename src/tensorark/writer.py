@@ -31,7 +31,7 @@ from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
 from tensorark.generation import Generation, generation
-from tensorark.io.inputs import refuse_input
+from tensorark.io.inputs import aside, refuse_input
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.io.source import octets
@@ -224,7 +224,7 @@ def revalidate(sink: Sink, *, canonical_form: bool) -> None:
     """
     sink.flush()
     try:
-        with api.open(sink.path, io="pread") as file:
+        with aside(), api.open(sink.path, io="pread") as file:  # what is written is no input
             manifest = file.catalog.native
             if canonical_form and isinstance(manifest, Manifest):
                 layout = canonical.Layout(manifest)

@@ -70,6 +70,8 @@ def drive(library, tmp_path):
 def stages(kind):
     if KINDS[kind].amends:
         return ["same"]
+    if not KINDS[kind].replaces:
+        return ["new"]
     return ["new", "same", *(["resized"] if KINDS[kind].few else [])]
 
 
@@ -79,7 +81,7 @@ def judge(line, facts):
     told = f"{kind} {stage} {action} {facts}"
     code, found = facts["code"], facts["found"].split(":")[0]
     allowed = {"old", "new"}
-    if KINDS[kind].amends and (code < 0 or action.endswith("-ever")):
+    if KINDS[kind].appends and (code < 0 or action.endswith("-ever")):
         allowed.add("told")  # the bytes behind the old ones are not whole: readers refuse them
     assert found in allowed, told
     assert facts["early"] == 0, told
@@ -92,7 +94,10 @@ def judge(line, facts):
         assert code == 5 or found == "new", told
         # With one fault and the process alive nothing is left behind.
         assert facts["same"] or found != "old" or action.endswith("-ever"), told
-    if not KINDS[kind].amends:
+    if not KINDS[kind].replaces and found == "new":
+        assert (facts["again"], facts["then"]) == (2, "new"), told
+        assert facts["foreign"], told
+    elif not KINDS[kind].amends:
         assert (facts["again"], facts["then"], facts["left"]) == (0, "new", 0), told
         assert facts["hidden"] == [], told
         assert facts["foreign"], told

@@ -17,8 +17,26 @@ import tensorark
 import tensorark.numpy
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io import fileset
+from tensorark.io import publish as publish_module
 from tensorark.io.fileset import fresh, numbered, publish_folder, publish_set
 from tensorark.io.publish import publish
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_shards_of_a_replaced_zt_go_on_systems_where_files_have_names_at_once(
+    tmp_path, monkeypatch, named
+):
+    if named:
+        monkeypatch.setattr(publish_module, "_unnamed", lambda *_: None)
+    for number in (1, 2):
+        arrays = {f"w{i}": np.full(1500, number + i, "f4") for i in range(3)}
+        tensorark.numpy.save_file(arrays, tmp_path / "source.zt")
+        tensorark.split(
+            tmp_path / "source.zt", tmp_path / "m.zt", max_size=80_000, overwrite=number > 1
+        )
+    assert [name for name in names_in(tmp_path) if name.startswith("m-")] == [
+        f"m-r1-0000{i}-of-00003.zt" for i in (1, 2, 3)
+    ]
 
 
 def members(root: Path) -> list[str]:
@@ -214,6 +232,24 @@ def test_the_error_says_what_stands_when_a_folder_cannot_be_synced(
         assert names_in(tmp_path) == ["d"]
     fill(b"newer")
     assert names_in(tmp_path) == ["d"]
+
+
+def test_what_a_writer_could_not_remove_inside_of_a_folder_goes_with_it(tmp_path):
+    goal = tmp_path / "d"
+    goal.mkdir()
+    (goal / ".r.0123456789abcdef.set").write_text("[]")
+    (goal / ".a.0123456789abcdef.partial").write_text("half")
+    with publish_folder(goal, overwrite=True, owns=lambda name: name == "a") as folder:
+        (folder / "a").write_text("new")
+    assert names_in(goal) == ["a"]
+    (goal / ".a.0123456789abcdef.partial").symlink_to("a")
+    (goal / ".mine").write_text("of the user")
+    with (
+        pytest.raises(InvalidInput) as caught,
+        publish_folder(goal, overwrite=True, owns=lambda name: name == "a"),
+    ):
+        pytest.fail("nothing may be written")
+    assert caught.value.code == "exists"
 
 
 @pytest.mark.parametrize("exchanged", [True, False])

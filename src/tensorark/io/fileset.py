@@ -335,7 +335,7 @@ def _require_replaceable(goal: Path, owns: Callable[[str], bool], *, overwrite: 
     names = sorted(each.name for each in goal.iterdir())
     if names and not overwrite:
         raise InvalidInput("the folder is not empty", code="exists", path=str(goal), hint=OVERWRITE)
-    strays = [name for name in names if not owns(name)]
+    strays = [name for name in names if not (owns(name) or _is_abandoned(goal / name))]
     if strays:
         raise InvalidInput(
             "the folder holds something else, which would be lost",
@@ -343,6 +343,14 @@ def _require_replaceable(goal: Path, owns: Callable[[str], bool], *, overwrite: 
             path=str(goal),
             found=quoted(strays[0]),
         )
+
+
+_OURS: Final = re.compile(r"\..+\.[0-9a-f]{16}\.(partial|set)", re.DOTALL)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Tell whether `path` is what a writer that is gone could not remove."""
+    return bool(_OURS.fullmatch(path.name)) and path.is_file() and locks.is_abandoned(path)
 
 
 def _exchange(made: Path, goal: Path) -> None:
@@ -365,11 +373,11 @@ def _exchange(made: Path, goal: Path) -> None:
 
 def exchange(a: Path, b: Path) -> bool:
     """Exchange two names in one step; False where the system cannot."""
-    import ctypes
-
     try:
+        import ctypes
+
         rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError, TypeError):
+    except (AttributeError, ImportError, OSError, TypeError):
         return False
     here = ctypes.c_int(_AT_FDCWD)
     done = rename(here, os.fsencode(a), here, os.fsencode(b), ctypes.c_uint(_RENAME_EXCHANGE))
