@@ -8,7 +8,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit fresh corpus cover bench lock clean
+.PHONY: help demo test check unit fresh corpus without cover bench lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
@@ -33,6 +33,12 @@ fresh: .venv/.ready ## the property tests with fresh examples, many more of them
 
 corpus: .venv/.ready ## the committed conformance files are exactly what their builders make
 	.venv/bin/python -m conformance.build --check
+
+without: .venv/.ready ## the test suite without optional packages, then without what only some systems have
+	PYTHONPATH=tests/without TENSORARK_WITHOUT="torch cryptography model_signing scipy _ctypes" \
+		.venv/bin/python -m pytest -p lacking $(PYTEST_ARGS)
+	PYTHONPATH=tests/without TENSORARK_WITHOUT="fcntl resource os.O_TMPFILE os.posix_fadvise os.sched_getaffinity os.preadv" \
+		.venv/bin/python -m pytest -p lacking $(PYTEST_ARGS)
 
 cover: .venv/.ready ## the test suite with branch coverage
 	.venv/bin/python -m pytest --cov --cov-report=term-missing $(PYTEST_ARGS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import threading
 from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -169,6 +168,10 @@ def _check(root: Path, max_size: int | None, by: By | None, algorithm: str) -> N
 
 def _check_count(shards: int) -> None:
     """Refuse what the system could not hold open at once, before the first byte is written."""
+    try:
+        import resource
+    except ImportError:  # no POSIX system: it refuses when it comes to that
+        return
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = soft - 64 if soft != resource.RLIM_INFINITY else shards
     if shards > room:
