@@ -369,9 +369,9 @@ class File(Mapping[str, TensorView]):
         return self._gather(part.blob.spans, where)
 
     def _gather(self, spans: Sequence[Span], where: tuple[str | int, ...]) -> memoryview:
-        """Read spans of several files into one piece of memory, writable."""
+        """Read spans, of several files or one, into one piece of memory, writable."""
         self._read([Span(span.end, 0, span.file) for span in spans], where)  # they are long enough
-        target = allocate(sum(span.length for span in spans))
+        target = _memory(sum(span.length for span in spans))
         done = 0
         for span in spans:
             self._source.readinto(span, target[done : done + span.length])
@@ -622,6 +622,16 @@ class File(Mapping[str, TensorView]):
         except ReadFailed as error:
             _place(error, where)
             raise
+
+    def copied(self, part: Part, where: tuple[str | int, ...] = ()) -> memoryview:
+        """Return the stored bytes of a part in memory of the caller's own, writable.
+
+        They are read by calls: were the file cut meanwhile, the pages of a mapping would be gone.
+
+        Raises:
+            ReadFailed: when the bytes cannot be had.
+        """
+        return self._gather(part.blob.spans, where)
 
     def private(self, part: Part) -> memoryview | None:
         """Return the bytes of a raw part for writing, changes staying in this process; or None."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorark import api
 from tensorark.errors import InvalidInput
+from tensorark.io.inputs import operation
 from tensorark.loading import load_all, named
 from tensorark.safeopen import SafeOpen
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "load_file", "safe_open", "save", "save_file"]
 
 
+@operation()
 def load_file(
     path: PathLike,
     *,

@@ -75,7 +75,7 @@ def bundle_path(path: PathLike) -> Path:
     return Path(path).with_name(Path(path).name + SUFFIX)
 
 
-@operation(writes=False)
+@operation()
 def sign_bundle(
     path: PathLike,
     key: PathLike,

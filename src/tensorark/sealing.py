@@ -128,7 +128,7 @@ class SealCheck:
 # ------------------------------------------------------------------------------------------ sealing
 
 
-@operation(writes=False)
+@operation()
 def seal(
     path: PathLike,
     target: PathLike | None = None,

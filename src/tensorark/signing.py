@@ -90,7 +90,7 @@ class SignatureCheck:
 # ------------------------------------------------------------------------------------------ signing
 
 
-@operation(writes=False)
+@operation()
 def sign(
     path: PathLike,
     key: PathLike,

@@ -19,6 +19,7 @@ except ImportError as error:
 from tensorark import api
 from tensorark.codecs.torch import from_array, to_array, torch_dtype
 from tensorark.errors import InvalidInput
+from tensorark.io.inputs import operation
 from tensorark.loading import load_all, named
 from tensorark.safeopen import SafeOpen
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["load_file", "load_model", "safe_open", "save_file", "save_model"]
 
 
+@operation()
 def load_file(
     path: PathLike,
     device: str | int | torch.device = "cpu",

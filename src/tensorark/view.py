@@ -48,6 +48,10 @@ class Payload(Protocol):
         """Judge a tensor by the rules that its format defers until it is interpreted."""
         ...
 
+    def copied(self, part: Part, where: tuple[str | int, ...] = ()) -> memoryview:
+        """Return the stored bytes of a part in memory of the caller's own."""
+        ...
+
     def private(self, part: Part) -> memoryview | None:
         """Return the bytes of a part for writing, without copying; None where that cannot be."""
         ...
@@ -194,6 +198,9 @@ class TensorView:
 
         layout, read = self._admitted()
         try:
+            if copy and self.layout == _DENSE and _is_plain(self._main):
+                data = self._file.copied(self._main, self._where("data"))
+                return layout.assemble(self.tensor, lambda *_: data)
             values = layout.assemble(self.tensor, read)
         except (MemoryError, OverflowError) as error:
             raise self._too_large() from error

@@ -18,6 +18,7 @@ from tensorark.overlays import delta
 
 @verb(
     "diff",
+    maps=True,
     examples=[
         ("tark diff model.safetensors model.zt", "Prove that a conversion changed nothing."),
         ("tark diff base.zt tuned.zt -o delta.zt", "What changed, and a file of that alone."),

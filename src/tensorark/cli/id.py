@@ -18,6 +18,7 @@ from tensorark.verification import content_digest, file_digest
 
 @verb(
     "id",
+    maps=True,
     examples=[
         ("tark id model.safetensors", "The same for a .zt of the same tensors, in any layout."),
         ("tark id model.zt --file --digest sha256 -q", "What sha256sum says of the file."),

@@ -22,6 +22,7 @@ from tensorark.matching import choose
 
 @verb(
     "stat",
+    maps=True,
     examples=[
         ("tark stat model.safetensors", "One line a tensor; NaN and infinities stand out."),
         ("tark stat model.zt --include '*.weight' --json", "The same for a program."),

@@ -60,9 +60,15 @@ class Verb(click.Command):
     """A command whose help ends with examples and exit codes."""
 
     def __init__(
-        self, *, examples: Sequence[tuple[str, str]], exits: Mapping[int, str], **facts: Any
+        self,
+        *,
+        examples: Sequence[tuple[str, str]],
+        exits: Mapping[int, str],
+        maps: bool,
+        **facts: Any,
     ) -> None:
         super().__init__(**facts)
+        self.maps = maps
         self.examples = tuple(examples)
         self.exits = dict(sorted({**EXITS, **exits}.items()))
 
@@ -118,7 +124,7 @@ class Verb(click.Command):
         logger.addHandler(handler)
         logger.setLevel(logging.ERROR if settings().quiet else levels[min(settings().verbose, 2)])
         try:
-            with _stored(), operation(writes=False):
+            with _stored(), operation(maps=self.maps):
                 return super().invoke(ctx)
         finally:
             logger.removeHandler(handler)
@@ -142,11 +148,16 @@ class _Notes(logging.Handler):
 
 
 def verb(
-    name: str, *, examples: Sequence[tuple[str, str]], exits: Mapping[int, str] | None = None
+    name: str,
+    *,
+    examples: Sequence[tuple[str, str]],
+    exits: Mapping[int, str] | None = None,
+    maps: bool = False,
 ) -> Callable[[Callable[..., int | None]], Verb]:
     """Make a function the verb `name`; its docstring is the help, its first line the summary.
 
-    `examples` are (command, purpose); `exits` what exit codes mean where `EXITS` is not enough.
+    `examples` are (command, purpose); `exits` what exit codes mean where `EXITS` is not enough. One
+    that `maps` hashes or compares much and writes nothing of it: see `tensorark.io.inputs`.
     Options and arguments are click's decorators below this one.
     """
 
@@ -159,6 +170,7 @@ def verb(
             params=[*params, *EVERYWHERE],
             examples=examples,
             exits=exits or {},
+            maps=maps,
         )
 
     return make

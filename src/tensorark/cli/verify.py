@@ -20,6 +20,7 @@ from tensorark.verification import verify
 
 @verb(
     "verify",
+    maps=True,
     examples=[
         ("tark verify model.zt", "Read everything, compare every digest."),
         ("tark verify model/ --complete", "Fail, too, when a part carries no digest."),

@@ -21,6 +21,7 @@ from tensorark.signing import read_sums, verify_signature
 
 @verb(
     "verify-sig",
+    maps=True,
     examples=[
         ("tark verify-sig model.zt --key signer.pem.pub", "Against model.zt.sig.json."),
         ("tark verify-sig model/ --key ec.pem.pub --openssf", "Against an OpenSSF bundle."),

@@ -22,11 +22,11 @@ _Id = tuple[int, int]
 
 @dataclass(slots=True)
 class _Noted:
-    """The files of an operation, what lists more of them, and whether it writes."""
+    """The files of an operation, what lists more of them, and whether it reads from mappings."""
 
     files: dict[_Id, str] = field(default_factory=dict)
     listing: list[Callable[[], Iterable[Path]]] = field(default_factory=list)
-    writes: bool = False
+    maps: bool = True
     amended: set[_Id] = field(default_factory=set)
 
 
@@ -34,15 +34,16 @@ _CURRENT: Final[ContextVar[_Noted | None]] = ContextVar("tensorark inputs", defa
 
 
 @contextmanager
-def operation(*, writes: bool = True) -> Iterator[None]:
+def operation(*, maps: bool = False) -> Iterator[None]:
     """Note what is read inside of the block; usable as a decorator.
 
-    An operation inside of another one is part of it. One that `writes` reads by calls and not from
-    mappings, so that a source that is cut meanwhile is an error and not the end of the process.
+    An operation inside of another one is part of it. It reads by calls, so that a source that is
+    cut meanwhile is an error and not the end of the process; only one that `maps` and writes
+    nothing reads from mappings, which saves copying what is hashed or compared.
     """
     outer = _CURRENT.get()
     noted = _Noted() if outer is None else replace(outer)
-    noted.writes = noted.writes or writes
+    noted.maps = noted.maps and maps
     token = _CURRENT.set(noted)
     try:
         yield
@@ -67,17 +68,17 @@ def amending(path: str | os.PathLike[str]) -> Iterator[None]:
 @contextmanager
 def aside() -> Iterator[None]:
     """Note nothing inside of the block: what is looked at there is what will be replaced."""
-    token = _CURRENT.set(None)
+    token = _CURRENT.set(None if may_map() else _Noted(maps=False))
     try:
         yield
     finally:
         _CURRENT.reset(token)
 
 
-def is_writing() -> bool:
-    """Tell whether the running operation writes what it reads."""
+def may_map() -> bool:
+    """Tell whether files may be read from mappings now, rather than by calls."""
     noted = _CURRENT.get()
-    return noted is not None and noted.writes
+    return noted is None or noted.maps
 
 
 def note(status: os.stat_result, path: str | os.PathLike[str]) -> None:

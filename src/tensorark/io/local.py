@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tensorark.errors import InvalidInput, ReadFailed
-from tensorark.io.inputs import is_writing
+from tensorark.io.inputs import may_map
 from tensorark.io.mount import filesystem, is_remote
 from tensorark.io.opened import Opened
 from tensorark.io.shards import Shards
@@ -94,10 +94,10 @@ class LocalSource:
     def lent(self) -> LocalSource:
         """Return a source of the same open files; closing it leaves this one open.
 
-        For whoever writes, its reads are calls, whether or not this one is mapped.
+        Its reads are calls where nothing may be mapped, whether or not this one is.
         """
         files = self._open_files()
-        if is_writing():
+        if not may_map():
             files = {
                 label: each.by_calls() if isinstance(each, Opened) else each
                 for label, each in list(files.items())
@@ -275,8 +275,8 @@ class LocalSource:
             raise
 
     def _open(self, path: Path) -> Opened:
-        # What is written to is not mapped: were the source cut meanwhile, its pages would be gone.
-        mappable = self._io == "auto" and not is_writing() and not is_remote(filesystem(path))
+        # Whoever writes does not map: were the source cut meanwhile, its pages would be gone.
+        mappable = self._io == "auto" and may_map() and not is_remote(filesystem(path))
         return Opened(path, mapped=self._io == "mmap" or mappable)
 
 

@@ -8,7 +8,7 @@ from tensorark.errors import InvalidInput
 from tensorark.io.inputs import (
     amending,
     aside,
-    is_writing,
+    may_map,
     note_files,
     note_path,
     operation,
@@ -18,16 +18,16 @@ from tensorark.io.inputs import (
 
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("inner", [False, True])
-def test_an_operation_writes_when_it_or_the_one_around_it_does(outer, inner):
-    assert not is_writing()
-    with operation(writes=outer):
-        assert is_writing() == outer
-        with operation(writes=inner):
-            assert is_writing() == (outer or inner)
+def test_nothing_is_mapped_in_an_operation_unless_it_and_the_one_around_it_allow(outer, inner):
+    assert may_map()
+    with operation(maps=outer):
+        assert may_map() == outer
+        with operation(maps=inner):
+            assert may_map() == (outer and inner)
             with aside():
-                assert not is_writing()
-        assert is_writing() == outer
-    assert not is_writing()
+                assert may_map() == (outer and inner)
+        assert may_map() == outer
+    assert may_map()
 
 
 @pytest.fixture
