@@ -179,6 +179,22 @@ def test_a_broken_file_breaks_exactly_these_rules(data, rules, where):
     assert found[0][1] == where
 
 
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [([-1], "[-1]"), ([True], "[a boolean]"), ([2**128], "[a huge number]"), ([2**128 - 1], None)],
+)
+def test_a_number_is_told_as_it_is_unless_it_fills_the_line(shape, told):
+    error = rejection(file_of({"a": entry("U8", shape, 0, 1)}, b"1"))
+    assert (error.code, error.where) == ("safetensors.shape", ("a", "shape"))
+    assert error.found == (told or f"[{2**128 - 1}]")
+
+
+@pytest.mark.parametrize("header", [b" {}", b"[]", b""])
+def test_what_is_no_object_is_told_at_the_first_byte_of_the_header(header):
+    error = rejection(file_of(header))
+    assert (error.code, error.offset) == ("safetensors.header-begin", 8)
+
+
 def test_every_rule_of_a_file_has_a_broken_file():
     covered = {rule for _, rules, _ in BAD for rule in rules}
     # A byte order mark in front of a header is no brace, which is noticed first.
