@@ -79,6 +79,15 @@ def test_a_fault_breaks_its_own_rule_and_no_other(case):
     assert detail.startswith(place)
 
 
+def test_a_code_of_padding_is_told_with_what_it_should_be():
+    data = sound("q4_g64_fp16", 2, 65)
+    data[64 + 32 + 1] = 1
+    whole = geometry("q4_g64_fp16", LAYOUT_OF["q4_g64_fp16"], (2, 65))
+    document = Payload(("objects", "w"), whole, memoryview(data))
+    (fault,) = [fault for each in PAYLOAD_RULES for fault in each(document)]
+    assert (fault.expected, fault.found) == (0, "another code")
+
+
 def test_what_the_formats_allow_is_sound():
     q2 = sound("q2_g64_fp16", 1, 128)
     q2[:16] = bytes(range(16))

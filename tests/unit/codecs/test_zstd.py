@@ -364,8 +364,15 @@ def test_a_fault_of_a_table_lies_in_its_field(changes, rule, offset, expected, f
     assert (fault.expected, fault.found) == (expected, found)
 
 
-def test_faults_are_gathered_in_the_order_of_their_bytes(monkeypatch):
+@pytest.mark.parametrize("run", [1 << 20, 2000], ids=["one run", "many runs"])
+@pytest.mark.parametrize(
+    "take",
+    [lambda part: part.read(0, 50_000), lambda part: [*part.pieces()]],
+    ids=["read", "pieces"],
+)
+def test_faults_are_gathered_in_the_order_of_their_bytes(monkeypatch, take, run):
     """Behind those of earlier parts, however the threads come to find them."""
+    monkeypatch.setattr(zstd, "_RUN", run)
     stored, sizes = damaged(noise(50_000), 1000, 3, 7, 8, 30)
     earlier = Finding(
         rule="zt.digest", section="3.4", stage="content", where=(), detail="before", offset=1 << 40
@@ -380,7 +387,7 @@ def test_faults_are_gathered_in_the_order_of_their_bytes(monkeypatch):
 
     monkeypatch.setattr(zstd, "_diagnosed", slow)
     with pytest.raises(tensorark.Rejected):
-        part.read(0, 50_000)
+        take(part)
     assert gathered[0] is earlier
     places = [OFFSET + sum(sizes[:index]) for index in (3, 7, 8, 30)]
     assert [each.offset for each in gathered[1:]] == places
