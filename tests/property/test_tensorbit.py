@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -156,7 +157,9 @@ ELEMENTS = {"f32": np.float32, "f16": np.float16, "f64": np.float64, "i8": np.in
         st.tuples(
             st.lists(st.integers(0, 5), max_size=4),
             st.sampled_from(list(ELEMENTS)),
-            st.text(min_size=1, max_size=6).filter(lambda text: text.isprintable()),
+            st.text(min_size=1, max_size=6)
+            .filter(lambda text: text.isprintable())
+            .map(lambda text: unicodedata.normalize("NFC", text)),
         ),
         max_size=5,
         unique_by=lambda each: each[2],
