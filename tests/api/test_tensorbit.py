@@ -285,6 +285,17 @@ def test_a_mask_that_changes_nothing_is_dropped_and_found_again(tmp_path):
     assert (tmp_path / "out.tbm").read_bytes() == (tmp_path / "in.tbm").read_bytes()
 
 
+@pytest.mark.parametrize("target", ["zt", "tbm", "safetensors", "npz"])
+def test_a_conversion_tells_which_masks_the_target_does_not_know(tmp_path, target):
+    source, goal = tmp_path / "in.tbm", tmp_path / f"out.{target}"
+    source.write_bytes(usual())
+    plan = convert(source, goal, dry_run=True)
+    done = convert(source, goal)
+    changed = [each.name for each in tensorark.diff(source, goal).changes if each.what == "layout"]
+    assert changed == ([] if target in {"zt", "tbm"} else ["a.weight"])
+    assert list(done.densified) == list(plan.densified) == changed
+
+
 def test_a_quantised_tensor_becomes_floats_only_when_asked(tmp_path):
     codes = np.arange(-8, 8, dtype=np.int8)
     blob = dense(weights=codes.tobytes(), scales=struct.pack("<2f", 0.5, 2))

@@ -230,6 +230,20 @@ def test_a_step_that_finds_nothing_to_do_says_so(tark, tmp_path, way):
     assert "nothing was there" in done.err
 
 
+def test_convert_says_that_masks_are_only_zeros_now(tark, tmp_path):
+    save_file({"l.weight": np.eye(4, 8, dtype=np.float32)}, tmp_path / "in.zt")
+    assert tark("prune", tmp_path / "in.zt", tmp_path / "in.tbm").code == 0
+    for flags in ([], ["--dry-run", "-f"]):
+        done = tark("convert", tmp_path / "in.tbm", tmp_path / "out.safetensors", *flags)
+        assert (
+            '1 tensor made dense ("l.weight"): safetensors keeps the zeros and no masks' in done.err
+        )
+        done = tark(
+            "convert", tmp_path / "in.tbm", tmp_path / "out.safetensors", "-f", "--json", *flags
+        )
+        assert json.loads(done.out)["densified"] == ["l.weight"]
+
+
 def test_prune_says_that_a_configuration_is_not_carried(tark, tmp_path):
     folder = tmp_path / "hf"
     folder.mkdir()

@@ -117,7 +117,11 @@ def command(
             dry_run=True,
             **given,
         )
-        lost = {"dropped": dropping.losses(done.dropped), "beside": list(done.beside)}
+        lost = {
+            "dropped": dropping.losses(done.dropped),
+            "beside": list(done.beside),
+            "densified": list(done.densified),
+        }
         _show_plan(out, {**plan, **lost})
         return None
     with out.progress(plan["totals"]["nbytes"], "converting") as progress:
@@ -168,6 +172,7 @@ def _show_plan(out: Terminal, plan: dict[str, Any]) -> None:
         ("lost", _lost(plan["options"], plan["dropped"])),
     ]
     out.facts(rows)
+    dropping.tell_densified(out, plan["densified"], plan["target_format"])
     dropping.tell_beside(out, plan["beside"])
 
 
@@ -202,6 +207,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
             **sizes,
             "dropped": dropping.losses(done.dropped),
             "beside": list(done.beside),
+            "densified": list(done.densified),
             "cast": done.cast
             and {
                 "dtype": done.cast.dtype,
@@ -235,6 +241,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
                 f"most {cast.max_error:.3g}; {cast.overflowed:,} became infinite"
             )
         dropping.tell(out, done.dropped)
+        dropping.tell_densified(out, done.densified, done.target_format)
         dropping.tell_beside(out, done.beside)
         if recast is not None and not recast.made:
             out.note("note: nothing was there to import, detect or export")

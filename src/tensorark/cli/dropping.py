@@ -10,6 +10,7 @@ import click
 from tensorark.cli.terminal import Terminal
 from tensorark.conversion.ledger import BY_LENIENCE, KINDS, Loss
 from tensorark.errors import quoted
+from tensorark.inspect.text import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,3 +44,11 @@ def tell_beside(out: Terminal, names: Sequence[str]) -> None:
     """Say what belongs to a model and is not taken along, as it lies in files of its own."""
     if names:
         out.note(f"note: beside the model, and not taken along: {', '.join(names)}")
+
+
+def tell_densified(out: Terminal, names: Sequence[str], target: str) -> None:
+    """Say which masks became zeros among other zeros."""
+    if names:
+        few = ", ".join(map(quoted, names[:3])) + (", …" if len(names) > 3 else "")
+        tensors = counted(len(names), "tensor")
+        out.note(f"note: {tensors} made dense ({few}): {target} keeps the zeros and no masks")

@@ -34,6 +34,7 @@ from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.matching import choose
 from tensorark.sizes import size_of
+from tensorark.vocab.layouts.nm import ID as NM
 from tensorark.writer import compacted
 
 __all__ = ["TARGETS", "Conversion", "Loss", "Options", "Target", "convert", "target_of"]
@@ -65,7 +66,8 @@ class Conversion:
     `quantized` says what was imported or exported, None where neither was asked for. `dropped` is
     what the source held and the target does not, `beside` the configurations and files of a
     tokenizer that lie beside the source and not beside the target: tensors are converted, and what
-    files say. `files` is empty after a dry run.
+    files say. `densified` are the N:M tensors whose masks the target does not know: their values
+    are kept, and which zeros were pruned is not. `files` is empty after a dry run.
     """
 
     __repr__ = brief
@@ -81,6 +83,7 @@ class Conversion:
     cast: Casting | None = None
     dropped: tuple[Loss, ...] = ()
     beside: tuple[str, ...] = ()
+    densified: tuple[str, ...] = ()
 
 
 @operation()
@@ -192,6 +195,11 @@ def convert(
             cast=casting,
             dropped=(*(Loss("tensors", name) for name in left_out), *settled.dropped),
             beside=beside,
+            densified=tuple(
+                name
+                for name, tensor in settled.file.catalog.tensors.items()
+                if tensor.layout == "dense" and recast.catalog.tensors[name].layout == NM
+            ),
         )
 
 
