@@ -40,6 +40,7 @@ Progress = Callable[[int], None]
 
 _WINDOW: Final = 8 << 20
 _MOST_SHARDS: Final = 20  # that are named
+_MOST_FAULTS: Final = 20  # that are told in words; all that are gathered stand in `findings`
 _MOST_CANDIDATES: Final = 20_000
 """Footers that are looked at: a hostile file may consist of nothing else."""
 _FREE_HASHED: Final = 1 << 20
@@ -119,7 +120,8 @@ def _judged(path: str) -> tuple[tuple[Finding, ...], Error | None]:
     try:
         return tuple(api.validate(path)), None
     except (Unsupported, LimitExceeded, ReadFailed) as refusal:
-        return (), refusal
+        # Without the calls that raised it, whose values are what was read of the file.
+        return (), refusal.with_traceback(None)
 
 
 def _diagnosed(path: str, source: LocalSource, progress: Progress) -> Diagnosis:
@@ -139,7 +141,9 @@ def _of_another_format(
 ) -> Diagnosis:
     known = None
     missing: Mapping[str, tuple[str, ...]] = {}
-    words = [f"{each.detail}." for each in findings]
+    words = [f"{each.detail}." for each in findings[:_MOST_FAULTS]]
+    if len(findings) > _MOST_FAULTS:
+        words.append(f"{len(findings) - _MOST_FAULTS} more faults are listed by `tark validate`.")
     if error is not None:
         words = [f"{error.detail}.", *([f"{error.hint}."] if error.hint else [])]
     if not words:
@@ -147,7 +151,7 @@ def _of_another_format(
             known, missing = file.format.name, file.missing()
             words = [f"The file is a valid {file.format.title} of {_count(len(file), 'tensor')}."]
             words += _of_missing(missing)
-    words += _of_tensorbit(path, findings)
+    words += _of_tensorbit(path, known, findings)
     return Diagnosis(
         path=path,
         size=size,
@@ -170,18 +174,21 @@ def _of_missing(missing: Mapping[str, tuple[str, ...]]) -> list[str]:
     ]
 
 
-def _of_tensorbit(path: str, findings: tuple[Finding, ...]) -> list[str]:
+def _of_tensorbit(path: str, known: str | None, findings: tuple[Finding, ...]) -> list[str]:
     """Say how a broken Tensorbit index can be made right, and what the public runtime does."""
-    from tensorark.mending import explain, is_tensorbit, remains
-
-    if not is_tensorbit(path):
+    if known not in _TENSORBIT and not any(each.rule.startswith("tb.") for each in findings):
         return []
+    from tensorark.mending import explain, remains
+
     try:
         words = explain(path).words
     except Rejected:  # said already: its index cannot be read
         return remains(path)
-    known = tuple(f"({each.rule})" for each in findings)
-    return [each for each in words if not any(rule in each for rule in known)]
+    told = tuple(f"({each})" for each in {each.rule for each in findings})
+    return [each for each in words if not any(rule in each for rule in told)]
+
+
+_TENSORBIT: Final = frozenset({"tbm", "tb", "tensorbit-directory", "tensorbit-folder"})
 
 
 def _of_valid(path: str, size: int, search: _Search) -> Diagnosis:

@@ -32,7 +32,9 @@ class Limits:
     free_values: int = 1 << 16
     """Values (elements, members) of a JSON header or index, and items of a `.zt` manifest, that
     need no length of their own. Beyond them a text holds one for six bytes, a manifest one for
-    four: an empty list is two bytes in a file and sixty in memory, and no model is made of them."""
+    four: an empty list is two bytes in a file and sixty in memory, and no model is made of them.
+    At most so many entries may be none at all (no map, no shape, no type), and a text from which
+    more is made than 512 bytes for each of them may hold no more than 16 times its length."""
 
     small_frames: int = 1 << 14
     """Frames of one part that hold less than a KiB each on average: each costs about 40 µs."""

@@ -7,9 +7,9 @@ gathered. Knows no format.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final, Generic, Literal, TypeVar
 
 from tensorark.brief import brief
@@ -27,8 +27,11 @@ STAGES: Final[tuple[Stage, ...]] = (
     "architecture",
 )
 
-MOST_FAULTS: Final = 10_000
-"""Faults that are gathered of one rule: a file may break it in each of a million members."""
+MOST_FAULTS: Final = 1_000
+"""Faults that are gathered of one rule; a last finding says that there are more.
+
+A file may break a rule in each of a million members.
+"""
 
 D_contra = TypeVar("D_contra", contravariant=True)
 D = TypeVar("D")
@@ -112,7 +115,8 @@ class Reading:
     """How a file is read: under which limits, and whether faults stop it or are gathered.
 
     With `gathered` None the first fault of a stage raises. With a list, all faults of a stage are
-    appended to it before the first one raises, so a later stage never sees a broken document.
+    appended to it before the first one raises, so a later stage never sees a broken document; of
+    one rule at most `MOST_FAULTS`, and then a finding without a place that says so.
     `structural` leaves the rules of layout profiles out, `lenient` lets pass what a format's public
     readers tolerate. `name` is that of the opened file, for formats that hold no names; `members`
     are the files of a folder that is read without a file that lists them. With `length`, so many
@@ -126,6 +130,7 @@ class Reading:
     name: str = field(default="", kw_only=True)
     members: tuple[str, ...] = field(default=(), kw_only=True)
     length: int | None = field(default=None, kw_only=True)
+    _told: Counter[str] = field(default_factory=Counter, repr=False, compare=False, kw_only=True)
 
     def require(
         self,
@@ -138,18 +143,38 @@ class Reading:
         Raises:
             Rejected: for the first fault found.
         """
+        error = self._first(rules, doc, offset_of)
+        if error is not None:
+            try:
+                raise error
+            finally:  # else the error, this call and `doc` would keep each other alive
+                error = None
+
+    def _first(
+        self, rules: Sequence[Rule[D]], doc: D, offset_of: Callable[[Where], int | None]
+    ) -> Rejected | None:
+        """Return the first fault of `doc`, after all of them where they are gathered."""
         first: Rejected | None = None
         for each in rules:
-            for fault in islice(each(doc), MOST_FAULTS):
-                error = each.rejection(
-                    fault, None if fault.offset is not None else offset_of(fault.where)
-                )
+            for fault in each(doc):
+                if self.gathered is not None and self._is_told(each, self.gathered):
+                    first = first or each.rejection(fault)
+                    break
+                offset = None if fault.offset is not None else offset_of(fault.where)
+                error = each.rejection(fault, offset)
                 if self.gathered is None:
-                    raise error
+                    return error
                 self.gathered.append(finding(each, error))
                 first = first or error
-        if first is not None:
-            raise first
+        return first
+
+    def _is_told(self, broken: Rule[D], gathered: list[Finding]) -> bool:
+        """Count one more fault of a rule, and say whether enough of them are gathered."""
+        self._told[broken.id] += 1
+        if self._told[broken.id] == MOST_FAULTS + 1:
+            rest = f"more faults of this rule than the {MOST_FAULTS:,} that are listed"
+            gathered.append(finding(broken, broken.rejection(Fault((), rest))))
+        return self._told[broken.id] > MOST_FAULTS
 
     def reject(self, broken: Rule[D], fault: Fault) -> Rejected:
         """Return the exception for a fault that a parser met, recording it when gathering."""

@@ -12,6 +12,7 @@ import reprlib
 import struct
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from tensorark.errors import LimitExceeded
@@ -57,8 +58,9 @@ Recognise = Callable[[bytes, int], tuple[object, int] | None]
 """Given data and the position of an item, may return its value in a form of its own, and the
 position after it; it must only do so for bytes that `decode` would accept."""
 
-Shortcut = tuple[str, Recognise]
-"""The key of a member of the root, and what is asked first about the values in that map."""
+Shortcut = tuple[str, Recognise, Callable[[object], bool]]
+"""The key of a member of the root, what is asked first about the values in that map, and what tells
+whether one that was decoded instead is sound: of others there are at most `free`."""
 
 
 BYTES_PER_ITEM: Final = 4
@@ -78,9 +80,10 @@ def decode(
 
     Raises:
         CborFault: for the first byte that breaks the profile.
-        LimitExceeded: when there are more elements and entries than a text of this length may hold.
+        LimitExceeded: when there are more elements and entries than a text of this length may hold,
+            or more than `free` values in the map of the shortcut that are not sound.
     """
-    room = [free + len(data) // BYTES_PER_ITEM]
+    room = [free + len(data) // BYTES_PER_ITEM, free]
     try:
         value, end = _item(data, 0, 0, room, shortcut, known)
     except IndexError:
@@ -154,6 +157,24 @@ def _text(data: bytes, pos: int, length: int) -> tuple[str, int]:
         ) from None
 
 
+_FEW: Final = 16
+"""Entries of a map whose keys are likely to be the same words again and again: one object each."""
+
+
+def _word(data: bytes, pos: int, length: int) -> tuple[str, int]:
+    """Decode a text as `_text` does, to the same object where it was met lately."""
+    end = pos + length
+    try:
+        if end <= len(data):
+            return _interned(data[pos:end]), end
+    except UnicodeDecodeError:
+        pass
+    return _text(data, pos, length)
+
+
+_interned = lru_cache(1 << 8)(bytes.decode)
+
+
 def _array(
     data: bytes, pos: int, count: int, level: int, room: list[int]
 ) -> tuple[list[object], int]:
@@ -181,13 +202,14 @@ def _map(
     _claim(data, count, room)
     if level > MAX_LEVEL and count:
         _too_deep(pos)
+    is_small = count <= _FEW
     members: dict[str, object] = {}
     previous = b""
     for done in range(count):
         start = pos
         head = data[pos]
         if 0x60 <= head < 0x78:  # short text: nearly every key of a real manifest
-            key, pos = _text(data, pos + 1, head & 0x1F)
+            key, pos = (_word if is_small else _text)(data, pos + 1, head & 0x1F)
         elif head >> 5 == _TEXT:
             length, pos = _head(data, pos)
             key, pos = _text(data, pos, length)
@@ -199,7 +221,8 @@ def _map(
         previous = encoded
         head = data[pos]
         if 0x60 <= head < 0x78:
-            members[key], pos = _text(data, pos + 1, head & 0x1F)
+            is_word = is_small and head < 0x69
+            members[key], pos = (_word if is_word else _text)(data, pos + 1, head & 0x1F)
             continue
         if known is not None and key not in known:
             members[key], pos = None, _skip(data, pos, level, [_MOST_STEPS])
@@ -208,7 +231,7 @@ def _map(
         elif level == 1:  # the root: the shortcut is for one of its members
             members[key], pos = _item(data, pos, 1, room, shortcut if key == shortcut[0] else None)
         else:
-            members[key], pos = shortcut[1](data, pos) or _item(data, pos, level, room)
+            members[key], pos = shortcut[1](data, pos) or _judged(data, pos, level, room, shortcut)
     return members, pos
 
 
@@ -235,8 +258,8 @@ def _pairs(
     return Pairs(tuple(items)), pos
 
 
-_MOST_STEPS: Final = 1 << 19
-"""Items outside of runs that are skipped of one member: a second's work."""
+_MOST_STEPS: Final = 1 << 18
+"""Items outside of runs that are skipped of one member: half a second of work."""
 # One byte each, and nothing below them: small integers, empty strings and containers, constants.
 _RUN: Final = re.compile(rb"[\x00-\x17\x20-\x37\x40\x60\x80\xa0\xf4-\xf6]*+")
 # Integers of two and three bytes, of which an array may be made.
@@ -251,7 +274,7 @@ def _skip(data: bytes, pos: int, level: int, steps: list[int]) -> int:
     _claim(data, 1, steps)
     major = data[pos] >> 5
     if level > MAX_LEVEL or major not in (_ARRAY, _MAP) or data[pos] & 0x1F > 27:
-        return _item(data, pos, level, [0])[1]  # a scalar, or a fault
+        return _item(data, pos, level, [0, 0])[1]  # a scalar, or a fault
     count, pos = _head(data, pos)
     if count * (1 + (major == _MAP)) > len(data) - pos:
         what = f"an array of {count} elements" if major == _ARRAY else f"a map of {count} entries"
@@ -296,6 +319,17 @@ def _claim(data: bytes, count: int, room: list[int]) -> None:
             expected=f"one for {BYTES_PER_ITEM} bytes, beside those that are free",
             found=f"more, in {len(data)} bytes",
         )
+
+
+def _judged(
+    data: bytes, pos: int, level: int, room: list[int], shortcut: Shortcut
+) -> tuple[object, int]:
+    """Decode a value that the shortcut does not know; of those that are not sound, only so many."""
+    value, pos = _item(data, pos, level, room)
+    room[1] -= not shortcut[2](value)
+    if room[1] < 0:
+        raise LimitExceeded(f"too many entries of `{shortcut[0]}` mean nothing", found="more")
+    return value, pos
 
 
 def _simple(data: bytes, pos: int) -> tuple[object, int]:
@@ -545,7 +579,7 @@ def _children(data: bytes, pos: int) -> tuple[dict[object, int], int]:
     for index in range(count):
         step: object = index
         if major == _MAP:
-            step, pos = _item(data, pos, 0, [len(data)])
+            step, pos = _item(data, pos, 0, [len(data), 0])
         if major == _ARRAY or isinstance(step, str):
             inside[step] = pos
         pos = _skip(data, pos, 0, [len(data)])

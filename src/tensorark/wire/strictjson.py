@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, Literal, NoReturn, cast
 
 from tensorark.errors import LimitExceeded, quoted
@@ -71,34 +72,64 @@ def parse(
     depth: int = DEPTH,
     float_text: bool = False,
     free: int = DEFAULT.free_values,
+    sound: Sound | None = None,
 ) -> object:
     """Parse one JSON text of at most `free` values, and one more for six bytes.
 
     Integers are exact `int`; ``1.0``, ``1e3`` and ``-0`` are `float`, or `Real` with `float_text`.
+    Of the members of the outermost map at most `free` are not `sound`, where it has very many.
 
     Raises:
         Malformed: for anything but one strict JSON text.
         LimitExceeded: when it holds more values than a text of its length may.
     """
-    raw = bytes(data)
+    raw = _whole(data)
     if raw.startswith(b"\xef\xbb\xbf"):
         raise Malformed(
             "bom", 0, "the text begins with a byte order mark", expected="JSON", found="EF BB BF"
         )
-    text = _decoded(raw)
     _refuse_surrogate(raw)
     _refuse_depth(raw, depth)
     _refuse_crowd(raw, free)
+    _refuse_bulk(raw, free)
+    text = _decoded(raw)
+    colons = raw.count(b":")
+    is_flat = colons > free + _MEMBERS_PER_MAP * raw.count(b"{")
+    count = _Count()
     decoder = json.JSONDecoder(
-        object_pairs_hook=_unique,
+        object_hook=count.hook,
         parse_constant=_constant,
         parse_float=Real if float_text else _finite,
         # The scanner reads -0 as the integer 0; a call per number is only paid where it may occur.
         parse_int=(_integer_text if float_text else _integer) if _has_minus_zero(raw) else None,
     )
     del raw
+    decode: _Decode = decoder.raw_decode
+    if sound is not None and is_flat:
+        decode = partial(_walked, decoder=decoder, count=count, sound=sound, others=free)
     with paused():
-        return _scanned(text, decoder)
+        value = _scanned(text, decode)
+    # Every member has a colon: as many as there are, or as stand outside of strings.
+    if count.members != colons and count.members != _members(text):
+        raise _refused(text, "duplicate")
+    return value
+
+
+Sound = Callable[[str, object], bool]
+"""Says whether the outermost map may have such a member, by name and value: if not, it is one of
+few, which a rule refuses or the reader ignores."""
+
+_Decode = Callable[[str, int], tuple[object, int]]
+
+_MEMBERS_PER_MAP: Final = 8
+"""Where there are more members for each map, most of them lie in maps that are large."""
+
+
+def _whole(data: bytes | memoryview) -> bytes:
+    """Return `data` as bytes, without a copy where they are bytes that are viewed whole."""
+    if isinstance(data, memoryview) and isinstance(data.obj, bytes):
+        return data.obj if len(data.obj) == data.nbytes else bytes(data)
+    return bytes(data)
 
 
 # ------------------------------------------------------------------------------- before the scanner
@@ -183,19 +214,47 @@ def _refuse_crowd(raw: bytes, free: int) -> None:
         )
 
 
+_BYTES_PER_BYTE: Final = 16
+"""What a text may turn into for each byte of it: a tensor of a header, with a short name, does."""
+_BYTES_PER_FREE_VALUE: Final = 512
+
+
+def _refuse_bulk(raw: bytes, free: int) -> None:
+    """Refuse a text of hardly anything but small containers and strings, which are far larger."""
+    most = max(free * _BYTES_PER_FREE_VALUE, len(raw) * _BYTES_PER_BYTE)
+    if _bulk(raw) > most and (found := sum(map(_bulk, _outside_strings(raw)))) > most:
+        raise LimitExceeded(
+            "the JSON text takes more memory than one of its length may", expected=most, found=found
+        )
+
+
+def _bulk(raw: bytes) -> int:
+    """Return about the bytes that the values of a text take, by the marks in it."""
+    maps, lists, members = raw.count(b"{"), raw.count(b"["), raw.count(b":")
+    return 200 * maps + 72 * lists + 40 * members + 16 * raw.count(b",") + 27 * raw.count(b'"')
+
+
+def _members(text: str) -> int:
+    """Count the members of all maps of a text, which is JSON: the colons outside of strings."""
+    return sum(plain.count(b":") for plain in _outside_strings(text.encode()))
+
+
 def _values(raw: bytes) -> int:
     """Count commas and opening brackets: about as many values."""
     return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
+_PIECE: Final = 1 << 17
+
+
 def _outside_strings(raw: bytes) -> Iterator[bytes]:
-    """Yield what stands outside of strings, a megabyte at a time."""
+    """Yield a text with all strings empty, a piece at a time."""
     # In this order: of a row of backslashes the last may escape a quote, the pairs before it not.
     plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     is_inside = False
-    for start in range(0, len(plain), 1 << 20):
-        pieces = plain[start : start + (1 << 20)].split(b'"')
-        yield b"".join(pieces[is_inside::2])
+    for start in range(0, len(plain), _PIECE):
+        pieces = plain[start : start + _PIECE].split(b'"')
+        yield b'""'.join(pieces[is_inside::2])
         is_inside ^= len(pieces) % 2 == 0
 
 
@@ -206,11 +265,17 @@ class _Refused(Exception):
     """A hook of the scanner refuses a value: it knows what, but not where."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise _Refused("duplicate")
-    return members
+class _Count:
+    """Counts the members of the maps that the scanner builds: where one is repeated, too few."""
+
+    __slots__ = ("members",)
+
+    def __init__(self) -> None:
+        self.members = 0
+
+    def hook(self, members: dict[str, Any]) -> dict[str, Any]:
+        self.members += len(members)
+        return members
 
 
 def _constant(text: str) -> NoReturn:
@@ -250,10 +315,46 @@ def _integer_text(text: str) -> int | Real:
     return Real(text) if text == "-0" else int(text)
 
 
-def _scanned(text: str, decoder: json.JSONDecoder) -> object:
+def _walked(
+    text: str, at: int, *, decoder: json.JSONDecoder, count: _Count, sound: Sound, others: int
+) -> tuple[object, int]:
+    """Decode a text, the members of its outermost map one by one, up to `others` not `sound`."""
+    if text[at : at + 1] != "{":
+        return decoder.raw_decode(text, at)
+    members: dict[str, object] = {}
+    limit = others
+    at = after_space(text, at + 1)
+    if text[at : at + 1] == "}":
+        return members, at + 1
+    while True:
+        if text[at : at + 1] != '"':
+            raise json.JSONDecodeError("Expecting property name in double quotes", text, at)
+        name, at = decoder.raw_decode(text, at)
+        at = after_space(text, at)
+        if text[at : at + 1] != ":":
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
+        value, at = decoder.raw_decode(text, after_space(text, at + 1))
+        count.members += name not in members
+        members[name] = value
+        others -= not sound(name, value)
+        if others < 0:
+            raise LimitExceeded(
+                "the JSON text has too many members that mean nothing",
+                expected=limit,
+                found="more",
+            )
+        at = after_space(text, at)
+        if text[at : at + 1] == "}":
+            return members, at + 1
+        if text[at : at + 1] != ",":
+            raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+        at = after_space(text, at + 1)
+
+
+def _scanned(text: str, decode: _Decode) -> object:
     value: object
     try:
-        value, end = decoder.raw_decode(text, after_space(text, 0))
+        value, end = decode(text, after_space(text, 0))
     except json.JSONDecodeError as error:
         raise _syntax(text, error) from None
     except RecursionError:

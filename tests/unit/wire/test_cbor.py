@@ -503,9 +503,9 @@ def test_the_shortcut_sees_the_values_in_its_member_and_nothing_else():
     inner = {"x": {}, "y": {"z": {}}}
     data = encode({"a": inner, "b": inner, "c": [inner]})
     expected = {"a": inner, "b": {"x": "known", "y": {"z": {}}}, "c": [inner]}
-    assert decode(data, ("b", recognise)) == expected
+    assert decode(data, ("b", recognise, bool)) == expected
     assert asked == [locate(data, ("b", "x")), locate(data, ("b", "y"))]
-    assert decode(data, ("none", recognise)) == {"a": inner, "b": inner, "c": [inner]}
+    assert decode(data, ("none", recognise, bool)) == {"a": inner, "b": inner, "c": [inner]}
 
 
 JUNK = st.lists(

@@ -16,7 +16,7 @@ from typing import Any, Final
 from tensorark.errors import quoted
 from tensorark.formats.ninfer.directory import POLICIES, RawDirectory
 from tensorark.formats.ninfer.layouts import U64
-from tensorark.formats.ninfer.syntax import infinite
+from tensorark.formats.ninfer.syntax import OPTIONAL, REQUIRED, infinite
 from tensorark.rules import Fault, Rule, rule
 from tensorark.wire.strictjson import Real
 
@@ -57,9 +57,6 @@ def shown(value: object) -> str:
 
 # -------------------------------------------------------------------------------- 1, the containers
 
-_ROOT_REQUIRED: Final = ("components", "objects", "bindings", "uses", "files")
-_ROOT_OPTIONAL: Final = ("metadata", "provenance")
-
 
 @rule("ninfer.root-object", section="4", stage="schema")
 def root_object(raw: RawDirectory) -> Iterator[Fault]:
@@ -72,7 +69,7 @@ def root_object(raw: RawDirectory) -> Iterator[Fault]:
 def root_fields(raw: RawDirectory) -> Iterator[Fault]:
     """The root has the members of §4.1 and no others."""
     if isinstance(raw.root, dict):
-        yield from _fields([((), raw.root)], _ROOT_REQUIRED, _ROOT_OPTIONAL)
+        yield from _fields([((), raw.root)], REQUIRED, OPTIONAL)
 
 
 def _container(
@@ -589,7 +586,7 @@ def json_number(raw: RawDirectory) -> Iterator[Fault]:
         (("components", name, "config"), each["config"])
         for name, each in raw.entries("components").items()
     ]
-    open_values += [((name,), raw.entries(name)) for name in _ROOT_OPTIONAL]
+    open_values += [((name,), raw.entries(name)) for name in OPTIONAL]
     for where, value in open_values:
         yield from infinite(value, where)
 

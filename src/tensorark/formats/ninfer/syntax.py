@@ -76,6 +76,15 @@ JSON_RULES: Final[tuple[Rule[Malformed], ...]] = (
 )
 
 
+REQUIRED: Final = ("components", "objects", "bindings", "uses", "files")
+OPTIONAL: Final = ("metadata", "provenance")
+"""The members that the root has, and those that it may have (§4.1)."""
+
+
+def _is_of_root(name: str, _value: object) -> bool:
+    return name in REQUIRED or name in OPTIONAL
+
+
 def parse_json(text: bytes, reading: Reading) -> object:
     """Parse the text of a directory; real numbers stay `Real`, in their spelling.
 
@@ -83,10 +92,11 @@ def parse_json(text: bytes, reading: Reading) -> object:
         Rejected: for the rule that the text breaks.
         LimitExceeded: when it is nested too deeply, or an integer has too many digits.
     """
+    free = reading.limits.free_values
     try:
-        return parse(text, depth=DEPTH, float_text=True, free=reading.limits.free_values)
+        return parse(text, depth=DEPTH, float_text=True, free=free, sound=_is_of_root)
     except Malformed as error:
-        bad = error
+        bad = error.with_traceback(None)
     if bad.offset is not None:
         bad.offset += HEADER_SIZE
     if bad.slug in {"depth", "number"}:

@@ -95,18 +95,31 @@ JSON_RULES: Final[tuple[Rule[Malformed], ...]] = (*_ALWAYS, json_duplicate)
 _NAME_RULES: Final[tuple[Rule[Malformed], ...]] = (*_ALWAYS, duplicate_name)
 
 
+_ENTRY: Final = frozenset({"dtype", "shape", "data_offsets"})
+
+
+def _is_entry(name: str, value: object) -> bool:
+    return name == METADATA or (isinstance(value, dict) and value.keys() >= _ENTRY)
+
+
+def _is_of_index(name: str, _value: object) -> bool:
+    return name in {"metadata", "weight_map"}
+
+
 def parse_json(data: memoryview, reading: Reading, *, start: int, named: bool) -> object:
     """Parse the JSON text that lies at byte `start` of its file.
 
-    With `named`, the members of the outermost map are tensors.
+    With `named`, the members of the outermost map are tensors, else those of an index.
 
     Raises:
         Rejected: for the rule that the text breaks.
     """
+    free = reading.limits.free_values
+    sound = _is_entry if named else _is_of_index
     try:
-        return parse(data, depth=DEPTH, free=reading.limits.free_values)
+        return parse(data, depth=DEPTH, free=free, sound=sound)
     except Malformed as error:
-        bad = error
+        bad = error.with_traceback(None)
     bad.offset += start
     tensor = named and len(bad.where) == 1 and bad.where[0] != METADATA
     reading.require(_NAME_RULES if tensor else JSON_RULES, bad)

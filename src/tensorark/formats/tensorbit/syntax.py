@@ -84,16 +84,21 @@ JSON_RULES: Final[tuple[Rule[Malformed], ...]] = (
 )
 
 
+def _is_of_index(name: str, _value: object) -> bool:
+    return name in {"architecture", "config", "tensors"}
+
+
 def parse_json(data: memoryview, reading: Reading, *, start: int) -> object:
     """Parse the JSON text that lies at byte `start` of its file.
 
     Raises:
         Rejected: for the rule that the text breaks.
     """
+    free = reading.limits.free_values
     try:
-        return parse(data, depth=DEPTH, free=reading.limits.free_values)
+        return parse(data, depth=DEPTH, free=free, sound=_is_of_index)
     except Malformed as error:
-        bad = error
+        bad = error.with_traceback(None)
     if bad.offset is not None:
         bad.offset += start
     reading.require(JSON_RULES, bad)

@@ -76,6 +76,18 @@ def recognise(data: bytes, pos: int) -> tuple[PlainObject, int] | None:
     return each, found.end()
 
 
+def is_sound(value: object) -> bool:
+    """Tell whether a decoded object has what every object has (§3.3), and each of its parts."""
+    if type(value) is not dict or type(value.get("shape")) is not list or "layout" not in value:
+        return False
+    parts = value.get("parts")
+    return type(parts) is dict and bool(parts) and all(map(_is_part, parts.values()))
+
+
+def _is_part(value: object) -> bool:
+    return type(value) is dict and "dtype" in value and "blob" in value
+
+
 def _integer(encoded: bytes) -> int:
     return encoded[0] if len(encoded) == 1 else int.from_bytes(encoded[1:], "big")
 

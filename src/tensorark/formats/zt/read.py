@@ -26,7 +26,7 @@ from tensorark.formats.zt.manifest import (
     parse_manifest,
     strange_fields,
 )
-from tensorark.formats.zt.plain import recognise
+from tensorark.formats.zt.plain import is_sound, recognise
 from tensorark.model import Catalog, Span, Undescribed
 from tensorark.rules import Fault, Reading
 from tensorark.steps import Steps
@@ -80,7 +80,9 @@ def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) 
     text = bytes(data)  # copied only now: what is mapped and damaged costs no memory
     with paused():
         try:
-            root = decode(text, ("objects", recognise), _MEMBERS, reading.limits.free_values)
+            root = decode(
+                text, ("objects", recognise, is_sound), _MEMBERS, reading.limits.free_values
+            )
         except CborFault as fault:
             broken = rules.BY_ID["zt." + fault.slug]
             (where,) = broken(fault)
