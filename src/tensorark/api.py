@@ -286,7 +286,9 @@ class File(Mapping[str, TensorView]):
 
         Looks for every shard, as a first use of each would; empty when all are there.
         """
-        gone = [label for label in self.catalog.files if not self._has(label)]
+        files = self.catalog.files
+        absent = self._source.absent(files)
+        gone = [label for label in files if label in absent or not self._has(label)]
         if not gone:
             return {}
         held: dict[str, list[str]] = {label: [] for label in gone}

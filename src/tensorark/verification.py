@@ -187,7 +187,9 @@ def _missing(file: File) -> dict[str, tuple[str, ...]]:
             pass
         return False
 
-    return {label: names for label, names in file.missing().items() if is_gone(label)}
+    missing = file.missing()
+    absent = file.source.absent(missing)
+    return {label: missing[label] for label in missing if label in absent or is_gone(label)}
 
 
 def _judge_artifact(file: File, tally: _Tally) -> None:

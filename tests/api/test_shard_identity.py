@@ -182,3 +182,27 @@ def test_each_shard_is_hashed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Shards, "prove", lambda *each: hashed.append(each) or original(*each))
     tensorark.split(model(tmp_path), tmp_path / "o.zt", max_size=20_000)
     assert len(hashed) == 2
+
+
+def test_shards_of_which_nothing_is_there_are_not_searched_one_by_one(tmp_path, monkeypatch):
+    """A manifest of ten megabytes names 60,000."""
+    path = model(tmp_path)
+    for label in ("1", "2"):
+        (tmp_path / f"m-{label}.zt").unlink()
+    with tensorark.open(path) as file, monkeypatch.context() as patch:
+        patch.setattr(Shards, "__call__", None)
+        assert file.missing() == {"1": ("a",), "2": ("b",)}
+        assert tensorark.verify(file).missing == {"1": ("a",), "2": ("b",)}
+
+
+@pytest.mark.parametrize("name", ["m-1.zt", "M-1.ZT", "1.zt", "another name", "store"])
+def test_a_shard_that_is_there_by_any_convention_is_not_missing(tmp_path, name):
+    path = model(tmp_path)
+    shard, other = tmp_path / "m-1.zt", tmp_path / name
+    if name == "store":
+        other = tmp_path / "blobs/sha256" / hashlib.sha256(heap(ONES)).hexdigest()
+        other.parent.mkdir(parents=True)
+    shard.rename(other)
+    (tmp_path / "m-2.zt").unlink()
+    with tensorark.open(path) as file:
+        assert file.missing() == {"2": ("b",)}

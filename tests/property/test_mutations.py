@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ import tensorark
 from tensorark.formats.zt import plain
 from tensorark.formats.zt.frame import FOOTER, FOOTER_SIZE, MAGIC
 from tensorark.formats.zt.read import read
+from tensorark.formats.zt.write import encode_manifest, encode_tail
+from tensorark.model import Part, Raw, Shard, Span, Tensor
 from tensorark.rules import Reading
 from tensorark.steps import drive
 from tests.unit.sources import Memory
@@ -33,6 +37,25 @@ def image(tmp_path_factory):
         w.add_parts("sparse", (2, 3), "zt.sparse_csr/1", csr_parts())
         w.add_parts("odd", (4,), "x.custom/1", {"p": (("u8", None), [b"\x01\x02"])})
     return Image(path.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def rooted():
+    """A root whose tensors lie in shards, with names of all sizes of a head."""
+    labels = ["s", "s1", "e" * 23, "f" * 24, "-" * 64]
+    tensors = [
+        Tensor(f"t{n}", (8,), "dense", {"data": Part(Raw((Span(4096, 8, label),)), "u8")})
+        for n, label in enumerate(labels)
+    ]
+    digest = "xxh3:0123456789abcdef"
+    tensors += [replace(t, name=f"d{t.name}", parts=digested(t, digest)) for t in tensors]
+    table = {label: Shard(8192, digest) for label in labels}
+    manifest = encode_manifest(tensors, None, table)
+    return Image(MAGIC.ljust(4096, b"\0") + encode_tail(manifest, 4096))
+
+
+def digested(tensor, digest):
+    return {role: replace(part, digest=digest) for role, part in tensor.parts.items()}
 
 
 class Image:
@@ -103,6 +126,15 @@ def opened(data: bytes):
 @given(edits=edits)
 def test_the_short_way_to_plain_objects_changes_nothing_but_speed(image, edits):
     """`recognise` and full decoding agree: same tensors, same error, same place."""
+    agree(image, edits)
+
+
+@given(edits=edits)
+def test_the_short_way_to_parts_in_shards_changes_nothing_but_speed(rooted, edits):
+    agree(rooted, edits)
+
+
+def agree(image, edits):
     data = bytearray(image.data)
     offset, length, *_ = FOOTER.unpack(data[-FOOTER_SIZE:])
     for place, value in edits:
@@ -118,6 +150,25 @@ def test_the_short_way_is_taken(image):
     """Else the property above would compare one way with itself."""
     offset = image.data.index(b"\xa3\x65parts\xa1\x64data\xa4\x64blob")
     assert plain.recognise(image.data, offset) is not None
+
+
+def test_the_short_way_is_taken_for_shards(rooted, monkeypatch):
+    taken = opened(rooted.data)
+    assert len(taken[0]) == 10
+    monkeypatch.setattr(READING, "recognise", lambda _data, _pos: None)
+    assert opened(rooted.data) == taken
+    starts = [found.start() for found in re.finditer(rb"\xa3\x65parts", rooted.data)]
+    found = [plain.recognise(rooted.data, start) for start in starts]
+    assert [each[0].shard for each in found] == ["s", "s1", "e" * 23, "f" * 24, "-" * 64] * 2
+    assert [each[0].digest is None for each in found] == [True] * 5 + [False] * 5
+
+
+@pytest.mark.parametrize("head", [b"\x61", b"\x63", b"\x78\x02"])
+def test_a_shard_name_of_another_length_than_its_head_says_is_not_recognised(rooted, head):
+    start = rooted.data.index(b"\xa3\x65parts", rooted.data.index(b"\x62t1"))
+    text = rooted.data[start:].replace(b"\x62s1", head + b"s1", 1)
+    assert plain.recognise(rooted.data, start)[0].shard == "s1"
+    assert plain.recognise(text, 0) is None
 
 
 def test_opening_takes_two_round_trips_and_reads_no_payload(image):

@@ -10,7 +10,7 @@ import mmap
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
@@ -145,6 +145,15 @@ class LocalSource:
             ReadFailed: when the shard is missing (code ``missing-shard``).
         """
         return self._file(file).size
+
+    def absent(self, labels: Iterable[str]) -> set[str]:
+        """Return those of `labels` whose shards are certainly missing, without a search for each.
+
+        A file may name very many.
+        """
+        if not isinstance(self._resolve, Shards):
+            return set()
+        return self._resolve.absent(labels) - self._open_files().keys()
 
     def read(self, spans: Sequence[Span]) -> list[memoryview]:
         """Return the bytes of each span, read-only: views of the mapping or fresh reads.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +101,24 @@ class Shards:
                 hint="put the shard into the folder of the file that names it, under any name",
             )
         return found
+
+    def absent(self, labels: Iterable[str]) -> set[str]:
+        """Return those of `labels` of which nothing is there, by one look at the folder.
+
+        Of the others some may be missing all the same.
+        """
+        beside = self._listing(self.root.parent)
+        if beside is None or self.store is not None or not self._is_gone(STORE, self.root.parent):
+            return set()
+        stem = self.root.stem.casefold()
+        return {
+            label
+            for label in labels
+            if f"{stem}{label}".isascii()
+            and f"{stem}-{label.casefold()}.zt" not in beside.folded
+            and f"{label.casefold()}.zt" not in beside.folded
+            and self.expected[label].size not in beside.names
+        }
 
     def prove(self, label: str, opened: Opened) -> None:
         """Require an opened file to be the shard `label` by its digest, which is read whole.

@@ -103,7 +103,7 @@ def _add_plain(raw: RawManifest, name: object, each: PlainObject) -> None:
     raw.dtypes.append(each.dtype)
     raw.types.append(MISSING if each.type is None else each.type)
     raw.blobs.append(each.blob)
-    raw.part_shards.append(MISSING)
+    raw.part_shards.append(MISSING if each.shard is None else each.shard)
     raw.encodings.append(MISSING)
     raw.decoded_lengths.append(MISSING)
     raw.digests.append(MISSING if each.digest is None else each.digest)

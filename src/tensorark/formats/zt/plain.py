@@ -1,6 +1,6 @@
 """The common form of an object, recognised from its bytes without building CBOR values.
 
-Nearly every object of a real manifest is dense, raw and local, with one digest: one pattern match
+Nearly every object of a real manifest is dense and raw, with one digest: one pattern match
 says so, and that these bytes are deterministic CBOR and fit the schema. Whatever does not match is
 decoded in full, so this changes the speed and nothing else (a property test compares the two).
 """
@@ -31,11 +31,13 @@ def _one_of(texts: Mapping[str, object]) -> bytes:
 
 
 _OBJECT: Final = re.compile(
-    rb"\xa3\x65parts\xa1\x64data([\xa2-\xa4])"
+    rb"\xa3\x65parts\xa1\x64data([\xa2-\xa5])"
     rb"\x64blob\x82(" + _UINT + rb")(" + _UINT + rb")"
     rb"(?:\x64type" + _one_of(TYPES) + rb")?"
     rb"\x65dtype"
     + _one_of(DTYPES)
+    # The name may match too far, into what follows: its length is compared afterwards.
+    + rb"(?:\x65shard([\x61-\x77]|\x78[\x18-\x40])([A-Za-z0-9_-][A-Za-z0-9._-]{0,63}))?"
     + rb"(?:\x66digest(\x75xxh3:[0-9a-f]{16}|\x78\x47sha256:[0-9a-f]{64}))?"
     rb"\x65shape([\x80-\x97](?:" + _UINT + rb"){0,23})"
     rb"\x66layout\x65dense"
@@ -43,15 +45,16 @@ _OBJECT: Final = re.compile(
 
 
 class PlainObject(NamedTuple):
-    """A dense object with one raw part of this file, as it stands in the manifest.
+    """A dense object with one raw part, as it stands in the manifest.
 
-    `type` and `digest` are None where the part has no such field.
+    `type`, `shard` and `digest` are None where the part has no such field.
     """
 
     shape: list[object]
     dtype: str
     type: str | None
     blob: list[object]
+    shard: str | None
     digest: str | None
 
 
@@ -60,8 +63,10 @@ def recognise(data: bytes, pos: int) -> tuple[PlainObject, int] | None:
     found = _OBJECT.match(data, pos)
     if found is None:
         return None
-    count, offset, length, type_, dtype, digest, shape = found.groups()
-    if count[0] != 0xA2 + (type_ is not None) + (digest is not None):
+    count, offset, length, type_, dtype, head, shard, digest, shape = found.groups()
+    if count[0] != 0xA2 + (type_ is not None) + (shard is not None) + (digest is not None):
+        return None
+    if shard is not None and len(shard) != (head[1] if len(head) == 2 else head[0] - 0x60):
         return None
     dimensions = _shape(shape)
     if len(dimensions) != shape[0] - 0x80:
@@ -71,6 +76,7 @@ def recognise(data: bytes, pos: int) -> tuple[PlainObject, int] | None:
         _IDS[dtype],
         None if type_ is None else _IDS[type_],
         [_integer(offset), _integer(length)],
+        None if shard is None else _name(shard),
         None if digest is None else digest[-21 if digest[0] == 0x75 else -71 :].decode(),
     )
     return each, found.end()
@@ -90,6 +96,9 @@ def _is_part(value: object) -> bool:
 
 def _integer(encoded: bytes) -> int:
     return encoded[0] if len(encoded) == 1 else int.from_bytes(encoded[1:], "big")
+
+
+_name = lru_cache(1 << 10)(bytes.decode)  # many parts lie in few shards
 
 
 @lru_cache(1 << 10)  # models repeat few shapes many times
