@@ -60,6 +60,22 @@ def _attributes(folder: Path, size: int) -> Path:
     return zt(folder, b"\xa2" + encode("objects") + b"\xa0" + field)
 
 
+def _attribute_maps(folder: Path, size: int) -> Path:
+    """Attributes, which are kept, of maps of one short text."""
+    count = size // 12
+    field = encode("attributes") + b"\xa1" + encode("a") + head(ARRAY, count)
+    items = b"".join(b"\xa1\x65%05x\x64abcd" % n for n in range(count))
+    return zt(folder, b"\xa2" + encode("objects") + b"\xa0" + field + items)
+
+
+PLAIN_OBJECT = encode(
+    {"shape": [0], "layout": "dense", "parts": {"data": {"dtype": "u8", "blob": [4096, 0]}}}
+)
+OTHER_OBJECT = encode(
+    {"shape": [0], "layout": "x.y", "parts": {"data": {"dtype": "u8", "blob": [4096, 0]}}}
+)
+
+
 def _objects(item: bytes) -> Make:
     """Objects with short names, each of them `item`."""
 
@@ -196,6 +212,7 @@ TEXTS = {
     "numbers": _list(b"300"),
     "reals": _list(b"0.5"),
     "texts": _list(b'"ab"'),
+    "small-maps": _list(b'{"bbbbbb":0}'),
     "members": _members(b"0"),
     "members-that-are-maps": _members(b"{}"),
     "escapes": _escapes,
@@ -213,6 +230,38 @@ HOMES = {
 
 def _text(home: Callable[[Path, bytes], Path], first: bytes, members: Members) -> Make:
     return lambda folder, size: home(folder, b"{" + first + b"".join(members(size)) + b"}")
+
+
+def _metadata(folder: Path, size: int) -> Path:
+    """A header of very much metadata, which is legal."""
+    members = b",".join(b'"%05x":""' % n for n in range(size // 11))
+    return safetensors(folder, b'{"__metadata__":{' + members + b"}}")
+
+
+def _config(folder: Path, size: int) -> Path:
+    """An index with a very large configuration, which may hold anything."""
+    members = b",".join(b'"%05x":0' % n for n in range(size // 10))
+    return tbm(folder, b'{"architecture":"a","tensors":[],"config":{' + members + b"}}")
+
+
+def _artifact(folder: Path, size: int) -> Path:
+    """A directory of very many objects that lack nearly everything."""
+    items = b'{"id":"a"},' * (size // 11) + b"{}"
+    rest = b'"components":{},"bindings":{},"uses":[],"files":[]'
+    return ninfer(folder, b'{"objects":[' + items + b"]," + rest + b"}")
+
+
+def _bindings(folder: Path, size: int) -> Path:
+    """A directory of very many bindings that are none."""
+    items = b",".join(b'"%05x":0' % n for n in range(size // 10))
+    rest = b'"components":{},"objects":[],"uses":[],"files":[]'
+    return ninfer(folder, b'{"bindings":{' + items + b"}," + rest + b"}")
+
+
+def _entries_of_nothing(folder: Path, size: int) -> Path:
+    """An index of very many tensors that have a name only."""
+    items = b",".join(b'{"name":"%05x"}' % n for n in range(size // 17))
+    return tbm(folder, b'{"architecture":"a","config":{},"tensors":[' + items + b"]}")
 
 
 def _weights(folder: Path, size: int) -> Path:
@@ -323,6 +372,10 @@ BOMBS: dict[str, Make] = {
     "zt-attributes": _attributes,
     "zt-objects-of-nothing": _objects(b"\xa0"),
     "zt-objects-of-lists": _objects(b"\x80"),
+    "zt-objects-of-others": _objects(b"\xa3\x60\x00\x61a\x00\x61b\x00"),
+    "zt-plain-objects": _objects(PLAIN_OBJECT),
+    "zt-other-objects": _objects(OTHER_OBJECT),
+    "zt-attribute-maps": _attribute_maps,
     "zt-missing-shards": _shards,
     "zt-frames": _frames,
     "zt-footers": _footers,
@@ -334,6 +387,11 @@ BOMBS: dict[str, Make] = {
     },
     "index-missing-shards": _weights,
     "safetensors-tensors": _tensors,
+    "safetensors-metadata": _metadata,
+    "tbm-config": _config,
+    "tbm-names": _entries_of_nothing,
+    "ninfer-objects": _artifact,
+    "ninfer-bindings": _bindings,
     "npz-headers": _headers(PLAIN.ljust((1 << 20) - 12)),
     "npz-shapes": _headers(_fill(_SHAPE, b"0,", b")}")),
     "npz-records": _headers(_fill(_RECORD, b"('a','<f4'),", b"]}")),

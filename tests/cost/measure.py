@@ -1,19 +1,27 @@
 """Opens each bomb by each verb in a process of its own; prints what it took, a line of JSON each.
 
-usage: python measure.py FOLDER SIZE VERB…
+usage: python measure.py FOLDER SIZE [PATTERN [VERB…]]
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 import tensorark
+from tensorark.cli import DEFECT
+from tensorark.cli import main as tark_main
 from tensorark.comparison import diff
+from tensorark.conversion import convert
 from tensorark.diagnosis import diagnose
+from tensorark.numpy import save_file
 from tensorark.verification import verify
 from tests.cost.bombs import BOMBS
 
@@ -39,6 +47,25 @@ def compared(path: Path) -> None:
         diff(left, right)
 
 
+def tark(*words: str) -> Callable[[Path], None]:
+    """Return a verb of the command line; what it writes goes nowhere."""
+
+    def run(path: Path) -> None:
+        out, err = sys.stdout, sys.stderr
+        with Path(os.devnull).open("w") as sys.stdout, Path(os.devnull).open("w") as sys.stderr:
+            code = tark_main([*words, str(path)])
+        sys.stdout, sys.stderr = out, err
+        if code == DEFECT:
+            raise AssertionError("a defect")
+
+    return run
+
+
+def converted(path: Path) -> None:
+    kind = "safetensors" if path.suffix == ".zt" else "zt"
+    convert(path, path.with_name(f"other.{kind}"), dry_run=True)
+
+
 VERBS = {
     "open": opened,
     "missing": looked_for,
@@ -46,6 +73,11 @@ VERBS = {
     "doctor": diagnose,
     "verify": verified,
     "diff": compared,
+    "convert": converted,
+    "ls": tark("ls"),
+    "id": tark("id"),
+    "validate-json": tark("validate", "--json"),
+    "doctor-json": tark("doctor", "--json"),
 }
 
 
@@ -67,20 +99,48 @@ def measured(verb: str, path: Path) -> dict[str, object]:
     return {"outcome": outcome, "memory": peak() - before, "seconds": time.process_time() - start}
 
 
-def main(folder: Path, size: int, verbs: list[str]) -> None:
-    for name, make in BOMBS.items():
-        path = make(folder, size)
+def apart(work: Callable[[], None]) -> None:
+    """Do something in a process of its own, so that this one keeps no memory of it."""
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def load(folder: Path, verbs: list[str]) -> None:
+    """Load whatever the verbs load: that is no cost of a file."""
+    for name in ("a.zt", "a.safetensors"):
+        path = folder / name
+        save_file({"a": np.arange(3)}, path)
         for verb in verbs:
-            sys.stdout.flush()
-            child = os.fork()
-            if not child:
+            VERBS[verb](path)
+        path.unlink()
+
+
+def main(folder: Path, size: int, pattern: str, verbs: list[str]) -> None:
+    load(folder, verbs)
+    for name, make in BOMBS.items():
+        if not re.fullmatch(pattern, name):
+            continue
+        apart(lambda make=make: make(folder, size))
+        (path,) = folder.glob("bomb.*")
+        for verb in verbs:
+
+            def tell(name: str = name, verb: str = verb, path: Path = path) -> None:
                 said = {"bomb": name, "verb": verb, "size": path.stat().st_size}
                 sys.stdout.write(json.dumps(said | measured(verb, path)) + "\n")
-                sys.stdout.flush()
-                os._exit(0)
-            os.waitpid(child, 0)
+
+            apart(tell)
         path.unlink()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] or list(VERBS))
+    main(
+        Path(sys.argv[1]),
+        int(sys.argv[2]),
+        (sys.argv[3:] or [".*"])[0],
+        sys.argv[4:] or list(VERBS),
+    )
