@@ -104,6 +104,10 @@ class _Tally:
     def __post_init__(self) -> None:
         self.reading = Reading(gathered=self.findings)
 
+    def refuse(self, error: Unsupported | LimitExceeded) -> None:
+        """Note an error without the calls that raised it: each of very many tensors may."""
+        self.refused.append(error.with_traceback(None))
+
     def add(self, other: _Tally) -> None:
         """Add what was found elsewhere."""
         self.parts += other.parts
@@ -285,6 +289,9 @@ def _batches(
 def _judge(file: File, tensor: Tensor, tally: _Tally) -> None:
     """Judge the parts of one tensor, then its layout."""
     contents: dict[str, memoryview] = {}
+    tally.reading = Reading(
+        gathered=tally.findings
+    )  # so many faults of a rule may each tensor have
     findings, refused, checked = len(tally.findings), len(tally.refused), tally.checked
     if file.format.judge is not None:
         with suppress(Rejected):  # gathered
@@ -295,7 +302,7 @@ def _judge(file: File, tensor: Tensor, tally: _Tally) -> None:
         except Rejected as error:
             _keep(tally.findings, error, findings)
         except (Unsupported, LimitExceeded) as error:
-            tally.refused.append(error)
+            tally.refuse(error)
     tally.parts += len(tensor.parts)
 
     def is_sound() -> bool:
@@ -308,7 +315,7 @@ def _judge(file: File, tensor: Tensor, tally: _Tally) -> None:
             pass
         except (Unsupported, LimitExceeded) as error:
             if tally.checked - checked < len(tensor.parts):  # digests tell of any content
-                tally.refused.append(error)
+                tally.refuse(error)
     if _has_rules(file, tensor) and is_sound():
         tally.judged += len(tensor.parts)
 
@@ -335,7 +342,7 @@ def _judge_part(
     try:
         tally.checked += _judge_digest(part, computed, where, tally.reading)
     except Unsupported as error:  # its bytes are judged all the same
-        tally.refused.append(error)
+        tally.refuse(error)
     _require_type(tensor, part, where)
     if role in contents and part.type in RESTRICTED:
         _passing(tensor, part, where).judge(contents[role], tally.reading)

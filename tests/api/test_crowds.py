@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import tensorark
@@ -110,3 +111,19 @@ def test_directories_and_indexes_take_the_same_limit(parse):
         parse(text, Reading(), **start)
     roomy = Reading(tensorark.Limits(free_values=1 << 20))
     assert parse(text, roomy, **start) == {"x": MANY}
+
+
+def test_of_very_many_damaged_tensors_each_is_told(tmp_path):
+    """Verifying judges them in batches, and the faults that are listed of a rule are no few."""
+    count = 1500
+    names = [f"t{n:04}" for n in range(count)]
+    with tensorark.Writer(tmp_path / "m.zt", align=4096) as writer:
+        for name in names:
+            writer.add(name, np.ones(int(name[1:]) + 1, bool))
+    data = bytearray((tmp_path / "m.zt").read_bytes())
+    for at in range(4096, 4096 * (count + 1), 4096):
+        data[at] = 7  # no boolean
+    (tmp_path / "m.zt").write_bytes(data)
+    found = tensorark.verify(tmp_path / "m.zt", threads=1).findings
+    assert {each.where[1] for each in found if each.where} == set(names)
+    assert all(each.where for each in found)

@@ -126,7 +126,7 @@ def main(folder: Path, size: int, pattern: str, verbs: list[str]) -> None:
         if not re.fullmatch(pattern, name):
             continue
         apart(lambda make=make: make(folder, size))
-        (path,) = folder.glob("bomb.*")
+        (path,) = folder.iterdir()
         for verb in verbs:
 
             def tell(name: str = name, verb: str = verb, path: Path = path) -> None:

@@ -70,7 +70,9 @@ def unknown_fields(manifest: Manifest) -> list[str]:
     """Return the fields of a manifest that are not defined, which readers ignore (§3.1)."""
     text = manifest.text
     with paused():
-        return [*strange_fields(decode(text, ("objects", recognise), _MEMBERS, len(text)))]
+        return [
+            *strange_fields(decode(text, ("objects", recognise, is_sound), _MEMBERS, len(text)))
+        ]
 
 
 def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) -> Manifest:
