@@ -253,7 +253,7 @@ def test_options_that_make_no_split_are_refused(tmp_path, options, code):
 
 def test_more_shards_than_may_be_open_are_refused_before_the_first_byte(tmp_path, monkeypatch):
     source = plain(tmp_path, {f"t{at:03}": 10 for at in range(100)})
-    monkeypatch.setattr("tensorark.splitting.resource.getrlimit", lambda _which: (128, 128))
+    monkeypatch.setattr("resource.getrlimit", lambda _which: (128, 128))
     with pytest.raises(tensorark.InvalidInput) as caught:
         split(source, tmp_path / "m.zt", max_size=4200, align=4096)
     assert caught.value.code == "too-many-shards"
