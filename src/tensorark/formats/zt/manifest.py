@@ -183,8 +183,10 @@ _OF_PART: Final = frozenset(
 )
 
 
-def _others(value: object, known: frozenset[str], before: str = "") -> Iterator[str]:
-    yield from (before + key_text(key) for key, _ in entries_of(value) if key not in known)
+def _others(value: object, known: frozenset[str], before: str = "") -> list[str]:
+    if isinstance(value, dict) and value.keys() <= known:  # as nearly every one is
+        return []
+    return [before + key_text(key) for key, _ in entries_of(value) if key not in known]
 
 
 def key_text(key: object) -> str:
@@ -197,6 +199,7 @@ class Manifest:
     """A manifest whose schema holds (§3.2–3.4), as columns.
 
     Object `i` owns the parts `firsts[i]` … `firsts[i + 1]`. `sizes` are decoded sizes in bytes.
+    `has_strange_fields` says whether there are any that are not defined (§3.1).
     """
 
     frame: RawFrame
@@ -218,6 +221,7 @@ class Manifest:
     encodings: list[str | None]
     sizes: list[int]
     digests: list[str | None]
+    has_strange_fields: bool
     places: Places = field(default_factory=dict, repr=False, compare=False)
 
     def offset_of(self, where: Where) -> int | None:
@@ -282,6 +286,7 @@ def build_manifest(raw: RawManifest) -> Manifest:
             for length, encoding, size in zip(lengths, encodings, decoded, strict=True)
         ],
         digests=cast("list[str | None]", _optional(raw.digests)),
+        has_strange_fields=next(strange_fields(raw.root), None) is not None,
         places=raw.places,
     )
 

@@ -68,6 +68,8 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
 
 def unknown_fields(manifest: Manifest) -> list[str]:
     """Return the fields of a manifest that are not defined, which readers ignore (§3.1)."""
+    if not manifest.has_strange_fields:
+        return []
     text = manifest.text
     with paused():
         return [
