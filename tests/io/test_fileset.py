@@ -423,3 +423,15 @@ def test_a_list_of_names_that_was_not_finished_is_cleared(tmp_path, text):
     journal.write_bytes(text)
     write(tmp_path / "r", ["b"], b"2")
     assert names_in(tmp_path) == ["b", "r"]
+
+
+def test_two_folders_are_exchanged_in_one_step_or_not_at_all(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "said").write_text(name)
+    done = fileset.exchange(tmp_path / "a", tmp_path / "b")
+    said = [(tmp_path / name / "said").read_text() for name in ("a", "b")]
+    assert said == (["b", "a"] if done else ["a", "b"])
+    with pytest.raises(OSError, match="No such file"):
+        fileset.exchange(tmp_path / "a", tmp_path / "none") or (tmp_path / "none").stat()
+    assert names_in(tmp_path) == ["a", "b"]

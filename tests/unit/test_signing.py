@@ -226,6 +226,22 @@ def test_a_new_key_is_for_its_owner_alone_and_never_replaced(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["k.pem", "k.pem.pub"]
 
 
+def test_both_halves_of_a_key_are_on_the_disk_before_they_have_names(tmp_path, monkeypatch):
+    synced, real = {}, os.fsync
+
+    def fsync(descriptor):
+        real(descriptor)
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and not list(tmp_path.glob("[!.]*")):
+            synced[status.st_ino] = status.st_size
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    make_key(tmp_path / "k")
+    made = [each.stat() for each in tmp_path.iterdir()]
+    assert len(made) == 2
+    assert synced == {each.st_ino: each.st_size for each in made}
+
+
 def test_a_private_key_is_not_written_through_a_link(tmp_path):
     (tmp_path / "k.pem").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InvalidInput):
