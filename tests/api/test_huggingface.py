@@ -825,6 +825,39 @@ def test_the_presets_with_a_second_checkpoint(tmp_path):
     assert (opened.values("text/layers/3/attention/gate", HEADS * D, H) == gate).all()
 
 
+@pytest.mark.parametrize("chosen", [(), ("mtp",), ("vision",), ("mtp", "vision")])
+def test_every_tensor_is_taken_refused_or_of_a_component_that_nobody_chose(tmp_path, chosen):
+    """Of a whole checkpoint nothing is left; one more tensor anywhere is told by its name."""
+    tensors = synthetic.write_checkpoint(tmp_path / "m", vision=True, mtp=True)
+    target, components = tmp_path / "m.ninfer", ("text", *chosen)
+    done = convert_checkpoint(tmp_path / "m", target, "bf16", components=components)
+    starts = {"mtp": "mtp.", "vision": "model.visual."}
+    assert done.unchosen == {
+        component: sum(name.startswith(start) for name in tensors)
+        for component, start in starts.items()
+        if component not in chosen
+    }
+    assert done.dropped == ()
+    more = ["lm_head.bias", "model.layers.0.odd.weight", *(starts[each] + "odd" for each in chosen)]
+    for name in more:
+        synthetic.write_model(tmp_path / "m", {**tensors, name: np.ones(4, np.float32)})
+        with pytest.raises(Unsupported, match=re.escape(name)) as caught:
+            convert_checkpoint(
+                tmp_path / "m", target, "bf16", components=components, overwrite=True
+            )
+        assert caught.value.code == "refused"
+        kept = convert_checkpoint(
+            tmp_path / "m",
+            target,
+            "bf16",
+            components=components,
+            drop=["tensors"],
+            dry_run=True,
+        )
+        assert [each.name for each in kept.dropped] == [name]
+        assert kept.objects == done.objects
+
+
 def test_input_scales_of_fp8_are_left_out(tmp_path):
     """Only 4-bit activations have a divisor of their input."""
     quantised(tmp_path / "m")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 
 import click
+import numpy as np
 import pytest
 
 from tensorark.cli.group import TARK
+from tests import synthetic
 from tests.api.test_ledger import annotated, archive, orphaned
 from tests.api.test_ledger_verbs import base
 
 GAP = {"gaps": ["bytes 4224 to 4233"]}
 ODD = {"members": ["notes.txt", "folder/"], "objects": ["words"]}
+BIASED = {"tensors": ["model.layers.3.self_attn.q_proj.bias"]}
 WORDS = {
     "convert": ("convert in.npz o.zt", ODD),
     "convert, a plan": ("convert in.npz o.zt --dry-run", ODD),
@@ -29,7 +32,20 @@ WORDS = {
     "mend, joining": ("mend base.zt --join in.npz o.zt", ODD),
     "meta": ("meta set annotated.safetensors k v", {"fields": ["w: note"]}),
     "repack": ("repack orphaned.tbm o.tbm", GAP),
+    "pack": ("pack biased o.ninfer --recipe bf16", BIASED),
+    "pack, a plan": ("pack biased o.ninfer --recipe bf16 --dry-run", BIASED),
 }
+
+
+def biased(folder):
+    """A checkpoint whose attention has a bias, which its architecture does not know."""
+    tensors = synthetic.write_checkpoint(folder / "biased")
+    tensors["model.layers.3.self_attn.q_proj.bias"] = np.ones(8, np.float32)
+    synthetic.write_model(folder / "biased", tensors)
+
+
+def held(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_every_verb_that_takes_drop_is_tried():
@@ -49,13 +65,14 @@ def test_what_is_left_out_is_named_and_told(case, tmp_path, monkeypatch, tark):
     archive(tmp_path)
     orphaned(tmp_path)
     base(tmp_path)
+    biased(tmp_path)
     words, lost = WORDS[case]
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = held(tmp_path)
     ran = tark(*words.split())
     assert ran.code == 4, ran
     flags = [f"--drop {kind}" for kind in lost]
     assert " ".join(flags) in ran.err
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert held(tmp_path) == before
     ran = tark(*words.split(), *" ".join(flags).split(), "--json")
     assert ran.code in ({1} if case == "diff" else {0}), ran
     document = json.loads(ran.out)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import parameters
+from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, escaped
@@ -30,7 +30,8 @@ from tensorark.inspect.text import counted, nbytes_text, shape_text
     exits={
         0: "written, and judged by the reader's own rules",
         2: "wrong usage; checkpoint, recipe or values do not fit; or the target exists",
-        4: "the checkpoint is of an architecture, or quantised in a way, that is not converted",
+        4: "the checkpoint is of an architecture, quantised in a way, or has tensors that are not "
+        "converted",
     },
 )
 @click.argument("folder", type=click.Path())
@@ -60,6 +61,7 @@ from tensorark.inspect.text import counted, nbytes_text, shape_text
 @click.option("--name", metavar="TEXT", help="Public name of the artifact.")
 @parameters.max_size()
 @parameters.artifact_id
+@dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Decide and measure everything; write nothing.")
 def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: Any) -> None:
@@ -68,7 +70,8 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
     FOLDER holds config.json, safetensors, and the files of the tokenizer. The recipe says which
     parameter gets which format and what is stored together; rounding to a format is lossy and never
     done unasked: the recipe `bf16` keeps bf16 weights as they are. The same checkpoint and recipe
-    give the same payload.
+    give the same payload. Tensors that the architecture does not know are refused, unless --drop
+    tensors leaves them out.
 
     Presets: bf16, qwen3_6_27b, qwen3_8_27b, qwen3_6_35b_a3b, qwen3_6_27b_nvfp4, qwen3_8_27b_nvfp4.
     """
@@ -80,6 +83,7 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
         "sources": _pairs("--source", wanted["sources"]),
         "resources": _pairs("--resource", wanted["resources"]),
         "name": wanted["name"],
+        "drop": wanted["drop"],
     }
     limit = wanted["max_size"]
     planned = huggingface.convert_checkpoint(
@@ -137,6 +141,7 @@ def _show_plan(out: Terminal, planned: Any) -> None:
     head = ["object", "format", "shape", "method", "bytes", "parameters"]
     out.table(rows, head=head)
     _show_totals(out, planned)
+    _tell(out, planned)
 
 
 def _purpose(row: Mapping[str, Any]) -> str:
@@ -154,12 +159,22 @@ def _show_totals(out: Terminal, planned: Any) -> None:
     out.line(out.paint(f"{total}: {parts}", "dim"))
 
 
+def _tell(out: Terminal, planned: Any) -> None:
+    """Say what of the checkpoint is not in the artifact."""
+    dropping.tell(out, planned.dropped)
+    for component, count in planned.unchosen.items():
+        tensors = counted(count, "tensor")
+        out.note(f"note: {tensors} of {component} left out: --component {component} takes them")
+
+
 def _document(planned: Any) -> dict[str, Any]:
     return {
         "recipe": planned.recipe,
         "files": list(planned.files),
         "payload_bytes": planned.payload_bytes,
         "objects": [dict(each) for each in planned.objects],
+        "dropped": dropping.losses(planned.dropped),
+        "unchosen": dict(planned.unchosen),
     }
 
 
@@ -171,3 +186,4 @@ def _show_result(out: Terminal, done: Any) -> None:
         out.line(escaped(name))
     if not out.quiet:
         _show_totals(out, done)
+        _tell(out, done)

@@ -11,7 +11,7 @@ artifact and its table of files, and entries by which we carry attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -105,10 +105,7 @@ def settle(
         InvalidInput: when a kind is none.
         Unsupported: when something of another kind would be lost; it is listed.
     """
-    odd = sorted({*drop} - KINDS)
-    if odd:
-        expected = " ".join(sorted(KINDS - BY_LENIENCE))
-        raise InvalidInput("no such kind", code="option", expected=expected, found=odd[0])
+    check_kinds(drop)
     lost = [
         Loss(kind, name)
         for kind, names in holdings(file).items()
@@ -116,9 +113,32 @@ def settle(
         for name in names()
         if not keeps.some(file, path, kind, name)
     ]
+    return allowed(lost, holder, file.path, drop)
+
+
+def check_kinds(drop: Collection[str]) -> None:
+    """Require what may be lost to be kinds.
+
+    Raises:
+        InvalidInput: when one is none.
+    """
+    odd = sorted({*drop} - KINDS)
+    if odd:
+        expected = " ".join(sorted(KINDS - BY_LENIENCE))
+        raise InvalidInput("no such kind", code="option", expected=expected, found=odd[0])
+
+
+def allowed(
+    lost: Sequence[Loss], holder: str, path: str, drop: Collection[str]
+) -> tuple[Loss, ...]:
+    """Return what is lost, all of it of the kinds in `drop`.
+
+    Raises:
+        Unsupported: when something of another kind would be lost; it is listed.
+    """
     refused = [each for each in lost if each.kind not in BY_LENIENCE and each.kind not in drop]
     if refused:
-        raise _refusal(refused, holder, file.path)
+        raise _refusal(refused, holder, path)
     return tuple(lost)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,8 @@ from tensorark.conversion.huggingface.plan import Draft, Parent, auxiliary_shape
 from tensorark.conversion.huggingface.presets import PRESETS
 from tensorark.conversion.huggingface.recipe import BASE, Recipe, read_recipe, require_matches
 from tensorark.conversion.huggingface.resources import find_resources
+from tensorark.conversion.huggingface.untaken import unchosen, untaken
+from tensorark.conversion.ledger import Loss, allowed, check_kinds
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.directory import Directory, Stored
@@ -49,7 +51,9 @@ _MOE: Final = "Qwen3_5MoeForCausalLM"
 class ArtifactPlan:
     """An artifact that was decided and measured, and not yet written.
 
-    `resources` are bytes by object; `directory` is everything but the files table.
+    `resources` are bytes by object; `directory` is everything but the files table. `dropped` are
+    the tensors that become no parameter, `unchosen` the components that nobody chose, with the
+    number of their tensors.
     """
 
     __repr__ = brief
@@ -60,6 +64,8 @@ class ArtifactPlan:
     divisors: Mapping[str, float]
     objects: tuple[Stored, ...]
     directory: Mapping[str, Any]
+    dropped: tuple[Loss, ...] = ()
+    unchosen: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def payload_bytes(self) -> int:
@@ -115,18 +121,21 @@ def planned_artifact(
     components: Sequence[str] = ("text",),
     resources: Mapping[str, PathLike] | None = None,
     name: str | None = None,
+    drop: Collection[str] = (),
 ) -> ArtifactPlan:
     """Decide what the artifact of opened checkpoints holds; `checkpoints` has one called `base`.
 
     `resources` are files by role that take the place of those in the folder of `base`.
 
     Raises:
-        Unsupported: when a checkpoint is of another architecture, or quantised in unknown ways.
+        Unsupported: when a checkpoint is of another architecture, quantised in unknown ways, or has
+            tensors that become no parameter, unless `drop` has ``tensors``.
         InvalidInput: when config, recipe or resources do not fit.
         NotFound: when a tensor is missing, or a pattern of the recipe matches nothing.
         ReadFailed: when a file is missing.
     """
     base = checkpoints[BASE]
+    check_kinds(drop)
     _require_drafts(checkpoints, components)
     drafts = {each: checkpoints[each].config for each in components if each in checkpoints}
     configs = component_configs(base.config, components, drafts)
@@ -136,6 +145,8 @@ def planned_artifact(
     own = [each for each in recipe.assignments if each not in _PRESET]
     require_matches(own, list(called))
     draft = draft_of(called, recipe, checkpoints)
+    left = [Loss("tensors", each) for each in untaken(checkpoints, called.values(), components)]
+    dropped = allowed(left, "an artifact", str(base.folder), drop)
     found = find_resources(base.folder, configs, resources or {})
     named = {
         f"resource/{component}/{role}": data
@@ -161,6 +172,8 @@ def planned_artifact(
         divisors={each.id: each.value for each in draft.auxiliaries},
         objects=objects,
         directory=members,
+        dropped=dropped,
+        unchosen=unchosen(base, components),
     )
 
 
@@ -318,7 +331,11 @@ def require_sound(directory: Directory) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """What converting a checkpoint gave: its files, none when nothing was written, and the plan."""
+    """What converting a checkpoint gave: its files, none when nothing was written, and the plan.
+
+    `dropped` are tensors of the checkpoint that became no parameter, `unchosen` the components that
+    it has and nobody chose, with the number of their tensors.
+    """
 
     __repr__ = brief
 
@@ -326,6 +343,8 @@ class Converted:
     recipe: str
     objects: tuple[Mapping[str, Any], ...]
     payload_bytes: int
+    dropped: tuple[Loss, ...] = ()
+    unchosen: Mapping[str, int] = field(default_factory=dict)
 
 
 @operation()
@@ -340,6 +359,7 @@ def convert_checkpoint(
     name: str | None = None,
     artifact_id: bytes | None = None,
     max_file_bytes: int | None = None,
+    drop: Collection[str] = (),
     overwrite: bool = False,
     dry_run: bool = False,
     progress: Progress = lambda _done: None,
@@ -348,11 +368,13 @@ def convert_checkpoint(
 
     `recipe` is a recipe, the name of a preset or a file. `sources` are further checkpoints by name:
     ``dflash``, ``dflash2`` and ``mtp`` for those components, others as the recipe names them.
-    `resources` are files by role that take the place of those in the folder. With `dry_run` all is
-    decided and nothing is written.
+    `resources` are files by role that take the place of those in the folder. Tensors that become no
+    parameter are refused, unless `drop` has ``tensors``. With `dry_run` all is decided and nothing
+    is written.
 
     Raises:
-        Unsupported: when a checkpoint is of another architecture, or quantised in unknown ways.
+        Unsupported: when a checkpoint is of another architecture, quantised in unknown ways, or has
+            tensors that would be lost.
         InvalidInput: when config, recipe, resources or values do not fit, the target exists, or its
             suffix is that of another format.
         NotFound: when a tensor is missing, or a pattern of the recipe matches nothing.
@@ -362,7 +384,7 @@ def convert_checkpoint(
     with opened({BASE: folder, **(sources or {})}) as checkpoints:
         require_suffix(target, ".ninfer")
         made = planned_artifact(
-            checkpoints, chosen, components=components, resources=resources, name=name
+            checkpoints, chosen, components=components, resources=resources, name=name, drop=drop
         )
         files: list[str] = []
         if dry_run and max_file_bytes is not None:  # the limit may leave no room
@@ -387,4 +409,6 @@ def convert_checkpoint(
             recipe=chosen.name,
             objects=tuple(made.table()),
             payload_bytes=made.payload_bytes,
+            dropped=made.dropped,
+            unchosen=made.unchosen,
         )
