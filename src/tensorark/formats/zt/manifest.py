@@ -186,7 +186,11 @@ _OF_PART: Final = frozenset(
 def _others(value: object, known: frozenset[str], before: str = "") -> list[str]:
     if isinstance(value, dict) and value.keys() <= known:  # as nearly every one is
         return []
-    return [before + key_text(key) for key, _ in entries_of(value) if key not in known]
+    return [
+        before + key_text(key)
+        for key, _ in entries_of(value)
+        if not isinstance(key, str) or key not in known  # a key may be a list, say
+    ]
 
 
 def key_text(key: object) -> str:
