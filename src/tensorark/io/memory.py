@@ -100,7 +100,8 @@ def mapped(descriptor: int, nbytes: int, *, private: bool = False) -> memoryview
             found = _placed(descriptor, nbytes, flags, prot)
         except OSError:  # each mapping has a descriptor of its own then
             found = mmap.mmap(descriptor, nbytes, flags=flags, prot=prot)
-    return memoryview(found) if private else memoryview(found).toreadonly()
+    view = memoryview(found)[:nbytes]
+    return view if private else view.toreadonly()
 
 
 def _placed(descriptor: int, nbytes: int, flags: int, prot: int) -> mmap.mmap:
@@ -113,7 +114,8 @@ def _placed(descriptor: int, nbytes: int, flags: int, prot: int) -> mmap.mmap:
     if os.fstat(descriptor).st_size < nbytes:  # a mapping past the end kills who reads there
         raise ValueError("the file is shorter than what is to be mapped")
     writable = mmap.PROT_READ | mmap.PROT_WRITE  # or there is no asking for its address
-    memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | _LAZY, prot=writable)
+    room = -(-nbytes // _HUGE_PAGE) * _HUGE_PAGE  # placed like a file, for pages of any size
+    memory = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | _LAZY, prot=writable)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if _system_mmap()(address, nbytes, prot, flags | _MAP_FIXED, descriptor, 0) != address:
         number = ctypes.get_errno()
