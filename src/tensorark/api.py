@@ -13,13 +13,11 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from html import escape
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from tensorark.carry import Carried, brought_home
 from tensorark.errors import (
     Error,
     Hint,
@@ -50,6 +48,7 @@ from tensorark.vocab.layouts import nm
 from tensorark.vocab.types import RESTRICTED
 
 if TYPE_CHECKING:
+    from tensorark.carry import Carried
     from tensorark.codecs.encoding import Decoder, Stored
     from tensorark.formats.npz.rules import Running
     from tensorark.parameters import ParameterViews
@@ -118,7 +117,7 @@ class File(Mapping[str, TensorView]):
         self._absolute = os.path.abspath(path)  # noqa: PTH100 - no I/O
         store = None if store is None else os.path.abspath(store)  # noqa: PTH100 - no I/O
         self._passed: set[tuple[object, ...]] = set()  # tensors whose layout was judged
-        self._home: tuple[Catalog | None, Carried] = (None, Carried(None, {}))
+        self._home: tuple[Catalog, Carried] | None = None
         self._ruled: tuple[Catalog | None, bool] = (None, False)
         self._options = (io, structural, limits, store, lenient, length)
 
@@ -134,6 +133,8 @@ class File(Mapping[str, TensorView]):
 
     def _repr_html_(self) -> str:
         """Return a table of the first tensors for a notebook; every text is escaped."""
+        from html import escape
+
         names = list(islice(self, _ROWS)) if self.describes_tensors else []
         rows = "".join(
             "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in self[name].facts) + "</tr>"
@@ -230,7 +231,9 @@ class File(Mapping[str, TensorView]):
         In formats that hold text only, such as `__metadata__` of safetensors, what we wrote there
         has its types again; ``catalog.attributes`` is what stands in the file.
         """
-        return self._carried().file or MappingProxyType({})
+        is_native = self.catalog.format == "zt"  # where they stand in the file as they are
+        found = self.catalog.attributes if is_native else self._carried().file
+        return found or MappingProxyType({})
 
     def attributes_of(self, tensor: Tensor) -> Mapping[str, object]:
         """Return the attributes of a tensor, with their types; empty where it has none."""
@@ -242,13 +245,11 @@ class File(Mapping[str, TensorView]):
 
     def _carried(self) -> Carried:
         """Return all attributes with their types, found out once."""
-        if self.catalog.format == "zt":  # they stand in the file as they are
-            return Carried(self.catalog.attributes, {})
-        catalog, home = self._home
-        if catalog is not self.catalog:
-            home = brought_home(self.catalog)
-            self._home = self.catalog, home
-        return home
+        from tensorark.carry import brought_home
+
+        if self._home is None or self._home[0] is not self.catalog:
+            self._home = self.catalog, brought_home(self.catalog)
+        return self._home[1]
 
     @property
     def parameters(self) -> ParameterViews:

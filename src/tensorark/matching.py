@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from fnmatch import translate
 from functools import lru_cache
 from heapq import nlargest
@@ -101,6 +100,8 @@ def _closest(name: str, known: Iterable[str], count: int) -> list[str]:
     A slip leaves both ends of a name as they are, so that only those are compared in full, which
     costs a hundred times as much, that share most with its ends.
     """
+    from difflib import get_close_matches
+
     nearest = nlargest(_COMPARED, known, key=lambda other: _shared(name, other))
     return get_close_matches(name, nearest, count)
 

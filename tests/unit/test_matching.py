@@ -83,7 +83,7 @@ def test_few_of_many_names_are_compared_in_full(monkeypatch):
         compared.extend(known)
         return get_close_matches(name, known, count)
 
-    monkeypatch.setattr("tensorark.matching.get_close_matches", counted)
+    monkeypatch.setattr("difflib.get_close_matches", counted)
     names = [f"model.layers.{i}.experts.{j}.proj.weight" for i in range(100) for j in range(100)]
     hint = near("model.layers.31.experts.77.porj.weight", names)
     assert '"model.layers.31.experts.77.proj.weight"' in hint
