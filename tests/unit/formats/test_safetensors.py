@@ -482,6 +482,7 @@ def test_names_from_files_are_escaped_in_messages():
         (file_of(b"{", length=1), False),  # too short for an object
         (file_of(b"{", length=(1 << 40) - 1), True),
         (file_of(b"{", length=1 << 40), False),
+        (file_of(b"{", length=1 << 56 | 2), False),  # of eight bytes each counts
         (b"", False),
         (b"\2\0\0\0\0\0\0\0", False),
         (bytes(64), False),
