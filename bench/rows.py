@@ -26,7 +26,7 @@ import zstandard
 import tensorark
 from bench.tasks import sync, touch
 from tensorark.codecs.numbers import Array
-from tensorark.vocab import ninfer
+from tensorark.core.types import ninfer
 from tensorark.vocab.layouts.nm import Pattern, Sparse
 
 Run = Callable[[], object]

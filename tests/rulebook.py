@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorark
-from tensorark.rules import Rule
+from tensorark.core.rules import Rule
 
 CONFORMANCE = Path(__file__).resolve().parents[1] / "conformance"
 

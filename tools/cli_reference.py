@@ -20,11 +20,11 @@ import click
 import tensorark
 from tensorark import errors
 from tensorark.cli.group import TARK, VERBS
+from tensorark.core.rules import Finding
 from tensorark.errors import Error
 from tensorark.inspect import codes
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import finding_text
-from tensorark.rules import Finding
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 96

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tensorark.api import File, open, validate  # noqa: A004 - the verb users know
     from tensorark.comparison import Change, Difference, diff
     from tensorark.conversion import Conversion, convert
+    from tensorark.core.limits import Limits
+    from tensorark.core.model import Catalog, Encoded, Part, Raw, Span, Tensor
+    from tensorark.core.rules import Finding
     from tensorark.diagnosis import Diagnosis, PastGeneration, diagnose
     from tensorark.errors import (
         Error,
@@ -30,13 +33,10 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from tensorark.keys import make_key
-    from tensorark.limits import Limits
     from tensorark.merging import Merge, merge
     from tensorark.metadata import Edit, edit_metadata, metadata_of
-    from tensorark.model import Catalog, Encoded, Part, Raw, Span, Tensor
     from tensorark.numpy import load_file, safe_open, save_file
     from tensorark.overlays import Overlay, delta, overlay
-    from tensorark.rules import Finding
     from tensorark.sealing import Seal, SealCheck, check_seal, seal
     from tensorark.signing import SignatureCheck, sign, verify_signature
     from tensorark.splitting import PlannedShard, SplitPlan, split
@@ -151,7 +151,7 @@ if not TYPE_CHECKING:  # who checks types sees the names above, and misses one t
             return import_module(f"{__name__}.{name}")
         home = _HOME.get(name)
         if home is None:
-            from tensorark.matching import near
+            from tensorark.core.matching import near
 
             hint = near(name, [*__all__, *_MODULES])
             text = f"module {__name__!r} has no attribute {name!r}"

@@ -14,12 +14,12 @@ from typing import Any
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.carry import added, alike, brought_home
 from tensorark.conversion import Conversion, convert
 from tensorark.conversion.ledger import Loss, among
 from tensorark.conversion.target import Options, Settled
 from tensorark.conversion.zt import ZT
+from tensorark.core.brief import brief
 from tensorark.errors import Hint, InvalidInput
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.generation import Generation, generation

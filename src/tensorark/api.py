@@ -18,6 +18,12 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from tensorark.core.conversation import drive
+from tensorark.core.limits import DEFAULT, Limits
+from tensorark.core.matching import near
+from tensorark.core.model import Catalog, Encoded, Part, Span, Tensor, Undescribed, cut
+from tensorark.core.rules import Finding, Reading
+from tensorark.core.types import RESTRICTED
 from tensorark.errors import (
     Error,
     Hint,
@@ -37,15 +43,9 @@ from tensorark.io.local import Access, LocalSource
 from tensorark.io.memory import allocate, installed
 from tensorark.io.shards import Shards
 from tensorark.io.sibling import descendant, sibling
-from tensorark.limits import DEFAULT, Limits
-from tensorark.matching import near
-from tensorark.model import Catalog, Encoded, Part, Span, Tensor, Undescribed, cut
 from tensorark.payload import Passing, is_ruled, judge_layout
-from tensorark.rules import Finding, Reading
-from tensorark.steps import drive
 from tensorark.view import Ranges, TensorView
 from tensorark.vocab.layouts import nm
-from tensorark.vocab.types import RESTRICTED
 
 if TYPE_CHECKING:
     from tensorark.carry import Carried

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput, Where
 from tensorark.formats.safetensors.header import Tensors
 from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.index import ShardIndex
-from tensorark.model import Catalog, Tensor
 from tensorark.wire.cbor import CborFault, Unencodable, decode, encode
 
 ENTRY: Final = "tensorark.attributes"

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Unsupported
 from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Binding
 from tensorark.formats.ninfer.uses import of_use
 from tensorark.hub import description_of, hub, model_of
-from tensorark.model import Part, Raw, Tensor
 from tensorark.parameters import ParameterView, directory_of
 from tensorark.view import TensorView
 

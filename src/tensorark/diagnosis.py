@@ -17,7 +17,10 @@ from typing import Final
 
 from tensorark import api
 from tensorark.api import PathLike
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.conversation import drive
+from tensorark.core.model import Span
+from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.folder import entry_of, members_of
 from tensorark.formats.zt.frame import (
@@ -31,9 +34,6 @@ from tensorark.formats.zt.frame import (
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.read import read
 from tensorark.io.local import LocalSource
-from tensorark.model import Span
-from tensorark.rules import Finding, Reading
-from tensorark.steps import drive
 
 Progress = Callable[[int], None]
 """Called with the number of bytes that have just been searched."""

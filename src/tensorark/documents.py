@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tensorark.core.model import Span
 from tensorark.errors import LimitExceeded, Rejected, quoted
 from tensorark.io.opened import Opened
-from tensorark.model import Span
 from tensorark.wire.strictjson import Malformed, parse
 
 LARGEST: Final = 256 << 20

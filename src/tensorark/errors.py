@@ -3,7 +3,7 @@
 Error:
     ├── Rejected(ValueError)      the file breaks a rule of its format
     ├── Unsupported               the file is valid, but needs something we lack or refuse to guess
-    ├── LimitExceeded             one of our caps (`tensorark.limits`), not the specification's
+    ├── LimitExceeded             one of our caps (`tensorark.core.limits`), not the specification's
     ├── InvalidInput(ValueError)  the caller asked for something impossible
     ├── NotFound(KeyError)        no such tensor, part or resource
     └── ReadFailed(OSError)       short read, missing file or shard, file changed while it was read

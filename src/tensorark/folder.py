@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tensorark.core.limits import DEFAULT
+from tensorark.core.model import Span
 from tensorark.errors import Error, InvalidInput, ReadFailed, printable
 from tensorark.formats import FORMATS
 from tensorark.io.opened import Opened
-from tensorark.limits import DEFAULT
-from tensorark.model import Span
 
 _log = logging.getLogger("tensorark")
 

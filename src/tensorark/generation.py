@@ -17,7 +17,9 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import PathLike
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import Error, InvalidInput, unstorable
 from tensorark.formats.zt.amend import KEEP, Attributes, amended, inherited_align
 from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, VERSION, RawFrame, encode_footer
@@ -26,8 +28,6 @@ from tensorark.formats.zt.read import judge_manifest
 from tensorark.formats.zt.write import align_up, check_align
 from tensorark.io.extend import extend
 from tensorark.io.sink import Sink
-from tensorark.model import Tensor
-from tensorark.rules import Reading
 
 
 @dataclass(frozen=True, slots=True)

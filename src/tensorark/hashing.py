@@ -17,9 +17,9 @@ from typing import Final
 import xxhash
 
 from tensorark.api import File
+from tensorark.core.model import Encoded, Part, Raw, Span, cut
 from tensorark.formats.zt.digest import Algorithm
 from tensorark.io.shards import HASHES
-from tensorark.model import Encoded, Part, Raw, Span, cut
 
 Progress = Callable[[int], None]
 

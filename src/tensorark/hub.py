@@ -12,6 +12,7 @@ from typing import Final
 
 from tensorark.api import File
 from tensorark.carry import brought_home
+from tensorark.core.model import Catalog, Part, Raw, Span, Tensor
 from tensorark.errors import Unsupported
 from tensorark.folder import require_whole
 from tensorark.formats.ninfer.describe import describe
@@ -22,7 +23,6 @@ from tensorark.formats.ninfer.directory import (
 )
 from tensorark.formats.ninfer.frame import HEADER_SIZE
 from tensorark.formats.ninfer.survey import gaps
-from tensorark.model import Catalog, Part, Raw, Span, Tensor
 
 ATTRIBUTE: Final = "ninfer"
 """Holds, in a `.zt` that came from an artifact, its id, the text of its directory and odd bytes."""

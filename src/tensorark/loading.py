@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tensorark.core.matching import near
+from tensorark.core.model import Encoded, Part, Raw, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import Hint, InvalidInput, NotFound, Rejected, Unsupported
 from tensorark.io.shards import HASHES
-from tensorark.matching import near
-from tensorark.model import Encoded, Part, Raw, Tensor
-from tensorark.rules import Reading
 from tensorark.shards import declared_shards
 
 if TYPE_CHECKING:

@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.carry import added, brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.ledger import Loss, among
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.target import Options, Progress, Settled, Target
+from tensorark.core.brief import brief
+from tensorark.core.conversation import drive
+from tensorark.core.matching import choose
+from tensorark.core.model import Catalog, Part, Span, Tensor
+from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, place, quoted
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
@@ -42,10 +46,6 @@ from tensorark.formats.tensorbit.walk import (
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.io.local import LocalSource
-from tensorark.matching import choose
-from tensorark.model import Catalog, Part, Span, Tensor
-from tensorark.rules import Finding, Reading
-from tensorark.steps import drive
 from tensorark.vocab.layouts.nm import ID, KEY, Sparse, mask_size, members
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options
 from tensorark.conversion.zt import ZT
+from tensorark.core.brief import brief
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.formats.zt.write import check_align
 from tensorark.hub import hub

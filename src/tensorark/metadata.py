@@ -13,12 +13,14 @@ from pathlib import Path
 
 from tensorark import api, carry
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.carry import Carried, brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options, Target
 from tensorark.conversion.zt import ZT
+from tensorark.core.brief import brief
+from tensorark.core.matching import near
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, NotFound, Unsupported
 from tensorark.formats import safetensors
 from tensorark.formats.safetensors.header import Header
@@ -28,8 +30,6 @@ from tensorark.generation import generation
 from tensorark.io.inputs import amending, operation
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.matching import near
-from tensorark.model import Span
 from tensorark.verbatim import Progress
 from tensorark.wire.cbor import Unencodable, encode
 from tensorark.writer import revalidate, rewrite

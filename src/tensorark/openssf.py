@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from tensorark import api
 from tensorark.api import PathLike
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.rules import Finding
 from tensorark.documents import Fields, parsed, read_bytes
 from tensorark.errors import (
     Error,
@@ -37,7 +38,6 @@ from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
 from tensorark.io.sibling import descendant
 from tensorark.keys import require_elliptic
-from tensorark.rules import Finding
 from tensorark.signing import VERDICTS, compare
 from tensorark.statement import Signed
 

@@ -17,11 +17,12 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.carry import Carried, brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options, Settled
 from tensorark.conversion.zt import ZT
+from tensorark.core.brief import brief
+from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN
@@ -32,7 +33,6 @@ from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
-from tensorark.model import Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.shards import declared_shards
 from tensorark.verbatim import Copy, Progress, length_of, stored
 from tensorark.writer import CHUNK, Assembly, check_digest, revalidate

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from tensorark.core.model import Part, Raw, Tensor
+from tensorark.core.rules import Reading
+from tensorark.core.types import RESTRICTED, size_of
 from tensorark.errors import Where
-from tensorark.model import Part, Raw, Tensor
-from tensorark.rules import Reading
 from tensorark.vocab.layouts import coo, csr, mx, nm
 from tensorark.vocab.layouts.ninfer import is_ninfer
-from tensorark.vocab.types import RESTRICTED, size_of
 
 Ranges = Callable[[int, int], memoryview]
 """Reads decoded bytes [start, start + length) of a part."""

@@ -15,7 +15,6 @@ from typing import Final, Literal, NamedTuple
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.config import left_beside
@@ -23,11 +22,12 @@ from tensorark.conversion.ledger import Loss
 from tensorark.conversion.pruned import Pruned, Work
 from tensorark.conversion.recast import Pieces, Recast
 from tensorark.conversion.target import Options, Progress
+from tensorark.core.brief import brief
+from tensorark.core.matching import matcher, near, require_matches
+from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
-from tensorark.matching import matcher, near, require_matches
-from tensorark.model import Catalog, Tensor
 from tensorark.view import TensorView
 from tensorark.vocab.layouts.nm import ID, Pattern, parse_pattern
 

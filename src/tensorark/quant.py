@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.brief import brief
 from tensorark.codecs.bits import pack
 from tensorark.codecs.laid import in_memory, sound
 from tensorark.codecs.layout import Laid
 from tensorark.codecs.numbers import Array, as_array, encode, ids_of, numpy_dtype
+from tensorark.core.brief import brief
 from tensorark.errors import InvalidInput
 from tensorark.vocab.layouts.mx import ID as MX
 from tensorark.vocab.layouts.quant import ID as QUANT_GROUP

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from tensorark import carry
 from tensorark.conversion import convert, target_of
 from tensorark.conversion.safetensors import hold
+from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Error, Hint, InvalidInput
 from tensorark.formats import safetensors
 from tensorark.io.fileset import scratch
 from tensorark.io.publish import publish
-from tensorark.model import Part, Raw, Tensor
 from tensorark.payload import Passing
 from tensorark.writer import Writer, judged, revalidate
 
@@ -70,7 +70,7 @@ def _save_safetensors(
     arrays: Mapping[str, Any], path: PathLike, metadata: Mapping[str, object] | None
 ) -> None:
     from tensorark.codecs.numbers import as_array, encode, ids_of, nbytes_of
-    from tensorark.model import Span
+    from tensorark.core.model import Span
 
     values = {name: as_array(array, ("objects", name)) for name, array in arrays.items()}
     tensors = []

@@ -17,7 +17,9 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.model import Part, Raw, Span, Tensor, cut
+from tensorark.core.rules import Finding
 from tensorark.documents import Fields, read_document, rendered
 from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, content_digest
@@ -36,8 +38,6 @@ from tensorark.hashing import (
 from tensorark.hub import model_of
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
-from tensorark.model import Part, Raw, Span, Tensor, cut
-from tensorark.rules import Finding
 from tensorark.wire.cbor import Unencodable, encode
 
 SCHEMA: Final = "tensorark.seal/1"

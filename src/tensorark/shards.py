@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tensorark.api import File
+from tensorark.core.model import Shard, Span
+from tensorark.core.rules import Finding
 from tensorark.errors import ReadFailed, Unsupported
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.io.shards import HASHES
-from tensorark.model import Shard, Span
-from tensorark.rules import Finding
 
 Progress = Callable[[int], None]
 

@@ -17,7 +17,10 @@ from typing import Final
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.conversation import drive
+from tensorark.core.model import Part, Shard, Tensor
+from tensorark.core.rules import Finding, Reading
 from tensorark.documents import read_bytes
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.folder import entry_of
@@ -33,10 +36,7 @@ from tensorark.io.publish import publish
 from tensorark.io.shards import digest_of_file
 from tensorark.io.sibling import descendant
 from tensorark.keys import key_id, read_private, read_public
-from tensorark.model import Part, Shard, Tensor
-from tensorark.rules import Finding, Reading
 from tensorark.statement import Kind, Signed, SignedStatement, Statement, parse_document
-from tensorark.steps import drive
 from tensorark.verification import verify
 
 SUFFIX: Final = ".sig.json"

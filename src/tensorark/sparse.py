@@ -15,8 +15,8 @@ import numpy as np
 from tensorark.codecs.laid import sound
 from tensorark.codecs.layout import Laid
 from tensorark.codecs.numbers import Array, as_array, encode, ids_of
+from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Unsupported
-from tensorark.rules import Reading
 from tensorark.view import TensorView
 from tensorark.vocab.layouts.coo import ID as COO
 from tensorark.vocab.layouts.csr import ID as CSR

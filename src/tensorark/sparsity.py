@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.codecs import nm
 from tensorark.codecs.layout import Bytes
+from tensorark.core.brief import brief
 from tensorark.view import TensorView
 from tensorark.vocab.layouts.nm import ID
 

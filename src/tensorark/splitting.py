@@ -23,11 +23,13 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options
 from tensorark.conversion.zt import ZT
+from tensorark.core.brief import brief
+from tensorark.core.model import Part, Raw, Shard, Span, Tensor
+from tensorark.core.sizes import size_of
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
@@ -37,8 +39,6 @@ from tensorark.io.fileset import fresh, numbered, publish_set
 from tensorark.io.inputs import operation
 from tensorark.io.shards import HASHES
 from tensorark.io.sink import Sink
-from tensorark.model import Part, Raw, Shard, Span, Tensor
-from tensorark.sizes import size_of
 from tensorark.verbatim import UNKNOWN, Progress, again, length_of, moved, stored
 from tensorark.writer import check_digest, revalidate
 

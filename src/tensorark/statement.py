@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
-from tensorark.brief import brief
+from tensorark.core.brief import brief
 from tensorark.documents import Fields, compact, parsed, rendered, require_schema
 
 Kind = Literal["file", "root", "content"]

@@ -14,10 +14,10 @@ import xxhash
 
 from tensorark.api import File
 from tensorark.carry import Carried
+from tensorark.core.model import Blob, Encoded, Part, Raw, Span, Tensor
+from tensorark.core.types import RESTRICTED
 from tensorark.errors import Unsupported
 from tensorark.io.sink import Sink
-from tensorark.model import Blob, Encoded, Part, Raw, Span, Tensor
-from tensorark.vocab.types import RESTRICTED
 from tensorark.writer import CHUNK, Assembly, check_digest, revalidate
 
 Progress = Callable[[int], None]

@@ -19,22 +19,21 @@ import xxhash
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.conversation import drive
+from tensorark.core.model import Encoded, Part, Raw, Tensor
+from tensorark.core.rules import Finding, Reading
+from tensorark.core.types import RESTRICTED, TYPES
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
 from tensorark.hub import model_of
 from tensorark.io.shards import HASHES
-from tensorark.model import Encoded, Part, Raw, Tensor
 from tensorark.payload import Passing, Reader
-from tensorark.rules import Finding, Reading
 from tensorark.shards import check_shards
-from tensorark.steps import drive
-from tensorark.vocab import TYPES
 from tensorark.vocab.layouts.ninfer import is_ninfer
 from tensorark.vocab.layouts.nm import ID as NM
 from tensorark.vocab.ninfer import PREFIX
-from tensorark.vocab.types import RESTRICTED
 
 if TYPE_CHECKING:
     from tensorark.formats.ninfer.directory import Directory
@@ -519,7 +518,7 @@ def file_digest(file: File, algorithm: Algorithm, progress: Progress | None = No
     Raises:
         InvalidInput: when there is no such algorithm.
     """
-    from tensorark.model import Span
+    from tensorark.core.model import Span
 
     state = xxhash.xxh3_64() if check_algorithm(algorithm) == "xxh3" else hashlib.sha256()
     for data in file.source.passing(Span(0, file.source.size())):

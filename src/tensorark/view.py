@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tensorark.core.model import Encoded, Part, Raw, Tensor
+from tensorark.core.types import DTYPES, TYPES
 from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
-from tensorark.model import Encoded, Part, Raw, Tensor
-from tensorark.vocab import DTYPES, TYPES
 from tensorark.vocab.layouts import check, profile_of
 from tensorark.vocab.layouts.dense import DENSE
 

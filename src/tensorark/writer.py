@@ -23,6 +23,9 @@ import xxhash
 from tensorark import api
 from tensorark.api import File, PathLike
 from tensorark.carry import Carried
+from tensorark.core.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
+from tensorark.core.rules import Reading
+from tensorark.core.types import DTYPES, RESTRICTED, TYPES, size_of
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, unstorable
 from tensorark.formats import FORMATS
 from tensorark.formats.zt import canonical
@@ -35,13 +38,9 @@ from tensorark.io.inputs import aside, refuse_input
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.io.source import octets
-from tensorark.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.payload import Passing, Ranges, is_ruled, judge_layout
-from tensorark.rules import Reading
-from tensorark.vocab import DTYPES, TYPES, size_of
 from tensorark.vocab.layouts import profile_of
 from tensorark.vocab.layouts.dense import DENSE
-from tensorark.vocab.types import RESTRICTED
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -11,10 +11,10 @@ import tensorark
 from conformance.build.image import image as zt
 from conformance.build.manifest import root
 from conformance.build.safetensors.image import INDEX, ONE, file, index, vectors
+from tensorark.core.limits import DEFAULT
+from tensorark.core.rules import Reading
 from tensorark.formats.ninfer import syntax as ninfer
 from tensorark.formats.tensorbit import syntax as tensorbit
-from tensorark.limits import DEFAULT
-from tensorark.rules import Reading
 
 MANY = [[]] * (2 * DEFAULT.free_values)
 

@@ -23,8 +23,8 @@ from conformance.build.image import FLOOR, image
 from conformance.build.manifest import root
 from tensorark import Limits, Writer
 from tensorark.codecs.seekable import ID
+from tensorark.core.model import Encoded, Raw, Span
 from tensorark.io.opened import Opened
-from tensorark.model import Encoded, Raw, Span
 from tensorark.verification import verify
 from tests.conformance.corpus_files import CORPUS, index, published, vectors
 from tests.conformance.test_zstd import LAXER

@@ -16,8 +16,8 @@ import tensorark
 import tensorark.numpy as ark
 from tensorark.carry import brought_home
 from tensorark.comparison import STATEMENTS, diff_parameters
+from tensorark.core.model import Catalog, Part, Raw, Tensor
 from tensorark.hub import description_of
-from tensorark.model import Catalog, Part, Raw, Tensor
 from tensorark.signing import signature_path, verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set
 

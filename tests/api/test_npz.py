@@ -19,8 +19,8 @@ from hypothesis.extra import numpy as hnp
 
 import tensorark
 from tensorark.codecs import npy
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats import npz
-from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.numpy import save_file
 
 SAVES = {"stored": np.savez, "deflated": np.savez_compressed}

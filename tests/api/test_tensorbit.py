@@ -17,9 +17,9 @@ from conformance.build.tensorbit.image import Blob, container, dense, entry, ind
 from tensorark import api
 from tensorark.conversion import convert
 from tensorark.conversion.ledger import KINDS
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
 from tensorark.formats.tensorbit.runtime import remarks
-from tensorark.model import Span
 from tensorark.numpy import save_file
 from tensorark.verification import verify
 from tensorark.writer import Writer

@@ -178,8 +178,8 @@ def half_digested(path):
     """Write a `.zt` in which one of two parts carries a digest."""
     from dataclasses import replace
 
+    from tensorark.core.model import Part, Raw, Tensor
     from tensorark.io.publish import publish
-    from tensorark.model import Part, Raw, Tensor
     from tensorark.writer import Assembly
 
     with publish(path, overwrite=False) as sink:

@@ -28,8 +28,8 @@ import numpy as np
 import tensorark
 import tensorark.numpy as ark
 from tensorark.cli import main as tark
+from tensorark.core.model import Span
 from tensorark.io import opened
-from tensorark.model import Span
 from tests import synthetic
 from tests.unit.formats.ninfer import sets
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.model import Part, Raw, Span, Tensor
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.numpy import save_file
 from tensorark.view import TensorView
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed
 from tensorark.io import load as module
 from tensorark.io import opened, plan
@@ -15,7 +16,6 @@ from tensorark.io.load import load
 from tensorark.io.local import LocalSource
 from tensorark.io.memory import allocate
 from tensorark.io.source import Memory
-from tensorark.model import Span
 
 MIB = 1 << 20
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, NotFound, ReadFailed
 from tensorark.io import local, memory, opened
 from tensorark.io.local import LocalSource
 from tensorark.io.sibling import sibling
-from tensorark.model import Span
 
 MODES = ["mmap", "pread"]
 MAP = mmap.mmap
@@ -294,7 +294,7 @@ import os, sys
 from tensorark.errors import ReadFailed
 from tensorark.io.local import LocalSource
 from tensorark.io.load import load
-from tensorark.model import Span
+from tensorark.core.model import Span
 path, io = sys.argv[1:]
 with open(path, "wb") as file:
     file.write(b"x" * (4 << 20))
@@ -321,7 +321,7 @@ import os, sys
 from tensorark.errors import ReadFailed
 from tensorark.io.local import LocalSource
 from tensorark.io.opened import Opened
-from tensorark.model import Span
+from tensorark.core.model import Span
 path = sys.argv[1]
 with open(path, "wb") as file:
     file.write(b"x" * (4 << 20))
@@ -460,7 +460,7 @@ from functools import partial
 from pathlib import Path
 from tensorark.io.local import LocalSource
 from tensorark.io.sibling import sibling
-from tensorark.model import Span
+from tensorark.core.model import Span
 
 def first(source):
     return bytes(source.read([Span(0, 3)])[0]), bytes(source.read([Span(0, 3, "one.bin")])[0])

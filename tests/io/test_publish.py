@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io import publish as module
 from tensorark.io.load import load
 from tensorark.io.local import LocalSource
 from tensorark.io.publish import leftovers, publish
-from tensorark.model import Span
 
 MIB = 1 << 20
 

@@ -15,7 +15,7 @@ from conformance.build import seekable as by_hand
 from tensorark.codecs.encoding import Stored
 from tensorark.codecs.encodings import ENCODINGS, compression
 from tensorark.codecs.seekable import ID
-from tensorark.rules import Reading
+from tensorark.core.rules import Reading
 from tests.conformance.zstd_judge import Broken, decode
 from tests.property.strategies import arrays, names
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensorark
-from tensorark.model import Span
+from tensorark.core.model import Span
 from tests.property.strategies import plain_arrays
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensorark.core.model import Span
 from tensorark.errors import ReadFailed
-from tensorark.model import Span
 
 
 class Memory:

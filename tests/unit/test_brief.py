@@ -9,9 +9,9 @@ import pytest
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.brief import brief
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.quantized import Recasting
+from tensorark.core.brief import brief
 from tensorark.mending import Mended
 from tensorark.openssf import BundleCheck
 from tensorark.pruning import Pruning

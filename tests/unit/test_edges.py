@@ -11,9 +11,9 @@ import pytest
 import tensorark
 from conformance.build import image as build
 from tensorark.codecs.seekable import survey
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.safetensors.write import refusals
 from tensorark.formats.zt.frame import MAX_MANIFEST, RawFrame, manifest_bounds
-from tensorark.model import Part, Raw, Span, Tensor
 
 U64 = 1 << 64
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorark.core.matching import choose, near, near_pattern, require_matches
 from tensorark.errors import NotFound
-from tensorark.matching import choose, near, near_pattern, require_matches
 
 NAMES = [
     "model.layers.0.mlp.up_proj.weight",

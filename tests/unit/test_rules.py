@@ -14,12 +14,12 @@ import pytest
 import xxhash
 
 from tensorark.codecs.content import CSR_RULES, Csr
+from tensorark.core.conversation import drive
+from tensorark.core.rules import Fault, Finding, Reading, rule
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.canonical import judge
 from tensorark.formats.zt.frame import FOOTER, MAGIC
 from tensorark.formats.zt.read import read
-from tensorark.rules import Fault, Finding, Reading, rule
-from tensorark.steps import drive
 from tensorark.wire.cbor import encode
 from tests.unit.sources import Memory
 

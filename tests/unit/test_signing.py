@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import tensorark
 import tensorark.numpy as ark
+from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.frame import MAGIC
 from tensorark.formats.zt.write import encode_manifest, encode_tail
@@ -31,7 +32,6 @@ from tensorark.keys import (
     read_public,
     require_elliptic,
 )
-from tensorark.model import Part, Raw, Shard, Span, Tensor
 from tensorark.signing import read_sums, sign, signature_path, verify_signature
 from tensorark.statement import Signed
 

@@ -11,11 +11,11 @@ from tensorark.cli import parameters
 from tensorark.cli.models import Failure, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.core.matching import choose
 from tensorark.errors import escaped
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, Piece
 from tensorark.inspect.text import counted, shape_text
-from tensorark.matching import choose
 from tensorark.parameters import directory_of
 
 

@@ -15,12 +15,12 @@ from tensorark.cli.complaint import complain
 from tensorark.cli.models import Failure, Success, each_file, models
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.core.matching import choose
+from tensorark.core.model import Tensor
 from tensorark.errors import ReadFailed, escaped
 from tensorark.inspect.names import natural
 from tensorark.inspect.report import brief, element_type, full, totals
 from tensorark.inspect.text import nbytes_text, part_text, shape_text, totals_text
-from tensorark.matching import choose
-from tensorark.model import Tensor
 from tensorark.wire.gcpause import paused
 
 ORDERS: Final = ("name", "size", "type", "file")

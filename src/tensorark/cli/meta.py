@@ -11,10 +11,10 @@ import click
 from tensorark.cli import dropping
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.core.matching import near
 from tensorark.errors import NotFound, escaped
 from tensorark.inspect.plain import plain
 from tensorark.inspect.text import nbytes_text, value_text
-from tensorark.matching import near
 from tensorark.metadata import Edit, edit_metadata, metadata_of
 
 

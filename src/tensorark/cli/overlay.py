@@ -11,9 +11,9 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.core.matching import choose
 from tensorark.errors import escaped
 from tensorark.inspect.text import counted, nbytes_text
-from tensorark.matching import choose
 from tensorark.overlays import Overlay, overlay
 
 

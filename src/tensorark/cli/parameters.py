@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
+from tensorark.core.sizes import size_of
 from tensorark.errors import InvalidInput
-from tensorark.sizes import size_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,12 +12,12 @@ from tensorark.cli.complaint import say
 from tensorark.cli.progress import Progress
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.core.matching import choose
 from tensorark.errors import LimitExceeded, Unsupported, escaped
 from tensorark.inspect.names import natural
 from tensorark.inspect.plain import plain
 from tensorark.inspect.report import brief
 from tensorark.inspect.text import shape_text
-from tensorark.matching import choose
 
 
 @verb(

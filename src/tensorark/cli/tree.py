@@ -7,10 +7,10 @@ import click
 from tensorark.cli import lenience, parameters
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
+from tensorark.core.matching import choose
 from tensorark.inspect.names import tree
 from tensorark.inspect.report import brief, totals
 from tensorark.inspect.text import totals_text, tree_rows
-from tensorark.matching import choose
 from tensorark.wire.gcpause import paused
 
 

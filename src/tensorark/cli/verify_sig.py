@@ -12,10 +12,10 @@ from tensorark.cli.passphrase import passphrase_of
 from tensorark.cli.sign import described, extent
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.core.rules import Finding
 from tensorark.errors import escaped
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, finding_text
-from tensorark.rules import Finding
 from tensorark.signing import read_sums, verify_signature
 
 

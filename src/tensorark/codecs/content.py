@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tensorark.core.model import Span
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import Where, quoted
-from tensorark.model import Span
-from tensorark.rules import Fault, Rule, rule
 
 Indices = npt.NDArray[np.unsignedinteger[Any]]
 

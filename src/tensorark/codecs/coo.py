@@ -9,8 +9,8 @@ import numpy as np
 from tensorark.codecs.content import COO_RULES, PART_RULES, Content, Coo, flat_cells
 from tensorark.codecs.layout import Bytes, Layout, blank, ids, require_zero, shaped
 from tensorark.codecs.numbers import Array, decode, numpy_dtype
-from tensorark.model import Tensor
-from tensorark.rules import Reading
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Reading
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.coo import COO
 

@@ -11,8 +11,8 @@ from tensorark.codecs.content import CSR_RULES, Csr
 from tensorark.codecs.coo import judge_values, read_values
 from tensorark.codecs.layout import Bytes, Layout, blank, shaped
 from tensorark.codecs.numbers import Array
-from tensorark.model import Tensor
-from tensorark.rules import Reading
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Reading
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.csr import CSR as PROFILE
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from tensorark.core.rules import Reading, Rule
 from tensorark.errors import Rejected, Where
-from tensorark.rules import Reading, Rule
 
 D = TypeVar("D")
 

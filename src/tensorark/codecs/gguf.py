@@ -6,9 +6,9 @@ from typing import Final
 
 from tensorark.codecs.layout import Bytes, Layout
 from tensorark.codecs.numbers import Array
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
-from tensorark.model import Tensor
-from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.gguf import GGUF, ID
 

@@ -6,9 +6,9 @@ What is made here is judged before anybody writes it.
 from __future__ import annotations
 
 from tensorark.codecs.layout import Bytes, Laid
+from tensorark.core.model import Part, Raw, Span, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Rejected, Unsupported
-from tensorark.model import Part, Raw, Span, Tensor
-from tensorark.rules import Reading
 
 
 def in_memory(laid: Laid) -> tuple[Tensor, Bytes]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from tensorark.codecs.numbers import Array
+from tensorark.core.model import Part, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import LimitExceeded, Unsupported
-from tensorark.model import Part, Tensor
-from tensorark.rules import Reading
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -23,9 +23,9 @@ from tensorark.codecs.numbers import (
     unpack_nibbles,
 )
 from tensorark.codecs.quant import QUANT_GROUP
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
-from tensorark.model import Tensor
-from tensorark.rules import Reading
 from tensorark.vocab.layouts import check, profile_of
 from tensorark.vocab.layouts.dense import DENSE
 from tensorark.vocab.layouts.gguf import is_gguf

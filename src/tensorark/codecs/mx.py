@@ -18,9 +18,9 @@ from tensorark.codecs.factors import exponents
 from tensorark.codecs.groups import Float32, Grid, boxes, gather, multiply
 from tensorark.codecs.layout import Bytes, Layout, shaped
 from tensorark.codecs.numbers import Array, numpy_dtype
+from tensorark.core.model import Part, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
-from tensorark.model import Part, Tensor
-from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.mx import ELEMENTS, ID, MX, Mx
 

@@ -36,9 +36,9 @@ from tensorark.codecs.zeros import (
     per_group,
     signed_zeros,
 )
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Where
-from tensorark.model import Tensor
-from tensorark.rules import Fault, Reading, Rule, rule
 from tensorark.vocab.layouts import described
 from tensorark.vocab.layouts import nm as profile
 from tensorark.vocab.layouts.nm import Packing, Pattern, Sparse

@@ -18,8 +18,8 @@ import numpy as np
 
 from tensorark.codecs.encoding import Allocate, Decoder, Encoder, Encoding, Stored
 from tensorark.codecs.numbers import Array
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
-from tensorark.rules import Fault, Reading, Rule, rule
 from tensorark.wire.npyheader import PREAMBLE, Header, HeaderFault, length_of, parse_header
 
 _CRC: Final = 4

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorark.codecs.content import PART_RULES, Content
+from tensorark.core.rules import Reading
+from tensorark.core.types import TYPES
 from tensorark.errors import RAW, InvalidInput, Unsupported, Where, quoted
-from tensorark.rules import Reading
-from tensorark.vocab import TYPES
 
 Array = npt.NDArray[Any]
 

@@ -16,9 +16,9 @@ from tensorark.codecs.factors import NARROW, widened
 from tensorark.codecs.groups import Float32, Grid, boxes, gather, multiply
 from tensorark.codecs.layout import Bytes, Layout, shaped
 from tensorark.codecs.numbers import Array
-from tensorark.model import Part, Tensor
-from tensorark.rules import Reading
-from tensorark.vocab import DTYPES
+from tensorark.core.model import Part, Tensor
+from tensorark.core.rules import Reading
+from tensorark.core.types import DTYPES
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.quant import QUANT, WORDS, Quant
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import Where
-from tensorark.rules import Fault, Rule, rule
 
 ID: Final = "zt.zstd-seekable/1"
 

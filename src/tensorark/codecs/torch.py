@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from tensorark.codecs.numbers import numpy_dtype, unpack_nibbles
+from tensorark.core.types import TYPES
 from tensorark.errors import Hint, InvalidInput, Unsupported, Where
-from tensorark.vocab import TYPES
 
 _NAMES: Final = {
     "f64": "float64",

@@ -46,8 +46,8 @@ from tensorark.codecs.seekable import (
     parse_table,
     survey,
 )
+from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, LimitExceeded, Rejected
-from tensorark.rules import Reading
 
 _FIRST_READ: Final = 4096
 """Stored bytes that are read to find the table: most tables fit, so one read is enough."""

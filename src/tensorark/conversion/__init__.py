@@ -13,7 +13,6 @@ from typing import Final, Literal
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.brief import brief
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, left_beside, parse_config
@@ -28,12 +27,13 @@ from tensorark.conversion.semistructured import export_packed
 from tensorark.conversion.target import Options, Progress, Target, without
 from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
 from tensorark.conversion.zt import ZT
+from tensorark.core.brief import brief
+from tensorark.core.matching import choose
+from tensorark.core.sizes import size_of
 from tensorark.errors import InvalidInput, quoted
 from tensorark.folder import require_whole
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
-from tensorark.matching import choose
-from tensorark.sizes import size_of
 from tensorark.vocab.layouts.nm import ID as NM
 from tensorark.writer import compacted
 

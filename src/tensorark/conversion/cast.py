@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tensorark.api import File
-from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.recast import Pieces, Recast, computed
+from tensorark.core.brief import brief
+from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
-from tensorark.model import Catalog, Part, Tensor
-from tensorark.vocab import DTYPES
 from tensorark.vocab.layouts.nm import ID, QUANTIZED, members
 
 if TYPE_CHECKING:

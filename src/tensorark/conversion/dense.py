@@ -15,9 +15,9 @@ from tensorark.api import File
 from tensorark.carry import brought_home
 from tensorark.codecs.layout import Bytes
 from tensorark.conversion.recast import Pieces, Recast, computed
+from tensorark.core.model import Catalog, Tensor
+from tensorark.core.types import DTYPES
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
-from tensorark.model import Catalog, Tensor
-from tensorark.vocab import DTYPES
 from tensorark.vocab.layouts.nm import ID
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from typing import Final
 
 from tensorark.api import File
 from tensorark.carry import brought_home
+from tensorark.core.model import Part, Raw, Span
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.formats import npz
 from tensorark.formats.ninfer.describe import describe, parse_description, statements
@@ -31,7 +32,6 @@ from tensorark.formats.tensorbit.survey import gaps as unspoken
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.read import unknown_fields
 from tensorark.hub import description_of, payload_of
-from tensorark.model import Part, Raw, Span
 
 _SHOWN: Final = 8
 

@@ -18,9 +18,9 @@ from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.quantized import Recasting
 from tensorark.conversion.recast import Pieces, Recast, computed
+from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
-from tensorark.model import Catalog, Part, Tensor
-from tensorark.vocab import DTYPES
 from tensorark.vocab.layouts.nm import ID, KEY, Pattern, mask_size
 
 if TYPE_CHECKING:

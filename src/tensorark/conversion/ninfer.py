@@ -23,6 +23,9 @@ from tensorark.conversion.ledger import (
     stray_payload,
 )
 from tensorark.conversion.target import Options, Target
+from tensorark.core.conversation import drive
+from tensorark.core.model import Part, Raw
+from tensorark.core.rules import Reading
 from tensorark.errors import (
     InvalidInput,
     LimitExceeded,
@@ -47,10 +50,7 @@ from tensorark.formats.ninfer.survey import gaps
 from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
 from tensorark.hub import ATTRIBUTE, ROLE, description_of, payload_of
 from tensorark.io.inputs import operation
-from tensorark.model import Part, Raw
 from tensorark.parameters import directory_of, judge_uses
-from tensorark.rules import Reading
-from tensorark.steps import drive
 from tensorark.writer import require_suffix
 
 if TYPE_CHECKING:

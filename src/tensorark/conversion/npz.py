@@ -17,10 +17,10 @@ from tensorark.api import File
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.safetensors import metadata_of
 from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
+from tensorark.core.model import Tensor
 from tensorark.formats import npz
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.model import Tensor
 from tensorark.writer import check_digest, revalidate
 
 

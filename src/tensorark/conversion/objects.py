@@ -19,13 +19,13 @@ from tensorark.conversion.ninfer import require_packed
 from tensorark.conversion.recast import Recast
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
+from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, restore
 from tensorark.hub import ATTRIBUTE
 from tensorark.hub import hub as as_hub
 from tensorark.io.inputs import operation
-from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import directory_of
 from tensorark.writer import require_suffix
 

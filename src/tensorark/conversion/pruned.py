@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from tensorark.api import File
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.recast import Pieces, computed
+from tensorark.core.model import Part, Tensor
 from tensorark.errors import InvalidInput, quoted
-from tensorark.model import Part, Tensor
 from tensorark.view import TensorView
 from tensorark.vocab.layouts.nm import ID, KEY, Pattern, Sparse, mask_size
 

@@ -14,13 +14,13 @@ from functools import partial
 from typing import Final, Literal
 
 from tensorark.api import File
-from tensorark.brief import brief
 from tensorark.carry import brought_home
 from tensorark.conversion.config import Config
 from tensorark.conversion.recast import Pieces, Recast, computed
+from tensorark.core.brief import brief
+from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
-from tensorark.model import Catalog, Part, Tensor
-from tensorark.vocab import DTYPES
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.affine import AFFINE, Affine
 from tensorark.vocab.layouts.affine import ID as MLX

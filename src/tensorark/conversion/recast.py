@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from tensorark.api import CHUNK, File
-from tensorark.model import Catalog, Encoded, Part
-from tensorark.rules import Reading
+from tensorark.core.model import Catalog, Encoded, Part
+from tensorark.core.rules import Reading
 from tensorark.view import Ranges
 
 Pieces = Callable[[], Iterator[memoryview]]

@@ -13,13 +13,13 @@ from tensorark import carry, documents
 from tensorark.api import File
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
+from tensorark.core.model import Tensor
 from tensorark.errors import Hint
 from tensorark.formats import safetensors
 from tensorark.formats.zt.digest import content_digest
 from tensorark.io.fileset import fresh, numbered, publish_set, require_free, retire
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.model import Tensor
 from tensorark.vocab.ninfer import PREFIX
 from tensorark.writer import CHUNK, check_digest, revalidate
 

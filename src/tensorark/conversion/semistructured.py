@@ -16,8 +16,8 @@ from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.quantized import Recasting
 from tensorark.conversion.recast import Pieces, Recast, computed
+from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput
-from tensorark.model import Catalog, Tensor
 from tensorark.vocab.layouts.nm import ID
 
 if TYPE_CHECKING:

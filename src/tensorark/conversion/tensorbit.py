@@ -18,6 +18,7 @@ from tensorark.api import File
 from tensorark.carry import brought_home
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
+from tensorark.core.model import Tensor
 from tensorark.errors import Error, InvalidInput, Unsupported
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
@@ -25,7 +26,6 @@ from tensorark.formats.tensorbit.write import Placed
 from tensorark.io.fileset import publish_folder
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.model import Tensor
 from tensorark.vocab.layouts.nm import KEY, members
 from tensorark.writer import CHUNK, check_digest, revalidate
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tensorark.model import Catalog
-from tensorark.rules import Reading, Rule
-from tensorark.steps import Steps
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog
+from tensorark.core.rules import Reading, Rule
 
 SizeOf = Callable[[str | None], int]
 """Size in bytes of the opened file (None) or of the file labelled so; raises `ReadFailed`."""

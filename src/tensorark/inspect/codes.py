@@ -13,7 +13,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorark.rules import Rule
+from tensorark.core.rules import Rule
 
 CODES: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorark.api import File
+from tensorark.core.model import Encoded
 from tensorark.errors import LimitExceeded
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, nbytes_text
-from tensorark.model import Encoded
 from tensorark.verification import Verification
 
 _UNPROVEN = frozenset({"unknown-algorithm", "unknown-encoding"})

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tensorark.api import File
+from tensorark.core.model import Encoded, Part, Raw, Tensor
+from tensorark.core.types import DTYPES, TYPES
 from tensorark.inspect.plain import plain
-from tensorark.model import Encoded, Part, Raw, Tensor
-from tensorark.vocab import DTYPES, TYPES
 from tensorark.vocab.layouts import affine, mx, nm, quant
 from tensorark.vocab.ninfer import PREFIX as _NINFER
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensorark.core.model import Span
 from tensorark.errors import Error
 from tensorark.io.opened import Opened
 from tensorark.io.sibling import sibling
-from tensorark.model import Span
 
 _HEAD = 64
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, runtime_checkable
 
+from tensorark.core.conversation import Source
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, LimitExceeded
 from tensorark.io.delivery import Delivery, OnBlock
 from tensorark.io.memory import allocate, installed
 from tensorark.io.plan import BLOCK, GAP, SCRAP, Plan, Read, plan
 from tensorark.io.source import within
-from tensorark.model import Span
-from tensorark.steps import Source
 
 _MOST_THREADS: Final = 4  # more only help where a device needs many requests in flight
 _BATCH: Final = 64 << 20  # bytes asked for at once from a source that cannot fill our memory

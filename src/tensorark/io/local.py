@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.inputs import may_map
 from tensorark.io.mount import filesystem, is_remote
 from tensorark.io.opened import Opened
 from tensorark.io.shards import Shards
 from tensorark.io.source import Held, missing_shard, octets, within
-from tensorark.model import Span
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -31,7 +31,7 @@ Resolve = Callable[[str], Path]
 
 
 class LocalSource:
-    """The file at `path` and its shards, as a `tensorark.steps.Source`; safe to use from threads.
+    """The file at `path` and its shards, a `core.conversation.Source`; safe to use from threads.
 
     `io` is ``mmap`` (views of a mapping; falls back to ``pread`` where mapping is refused),
     ``pread`` (every read is a call into fresh memory) or ``auto``: ``pread`` on network and FUSE

@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed, quoted
 from tensorark.io.inputs import note
 from tensorark.io.lending import Lending
 from tensorark.io.memory import LENT, allocate, lend, mapped
 from tensorark.io.source import octets, short_read, within
-from tensorark.model import Span
 
 _LARGE: Final = 1 << 20  # a read of this size is worth large pages of its own
 _MAPPED: Final = 8 << 20  # bytes of a mapping that are passed on, and let go of, at once

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tensorark.model import Span
+from tensorark.core.model import Span
 
 ALIGNMENT: Final = 64  # a cache line, and the widest vector load
 BUFFER: Final = 256 << 20  # a tensor that outlives the others keeps at most this much alive

@@ -18,10 +18,10 @@ from typing import Final
 
 import xxhash
 
+from tensorark.core.model import Shard, Span
 from tensorark.errors import Error, ReadFailed, Unsupported, quoted
 from tensorark.io.opened import Opened
 from tensorark.io.sibling import sibling
-from tensorark.model import Shard, Span
 
 STORE: Final = "blobs"
 """The folder beside a root in which shards may lie under ``<algorithm>/<hex>``."""

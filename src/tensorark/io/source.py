@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed
-from tensorark.model import Span
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
 class Memory:
-    """A file image in memory, with its shards by label, as a `tensorark.steps.Source`."""
+    """A file image in memory, with its shards by label, as a `core.conversation.Source`."""
 
     __slots__ = ("_images",)
 

@@ -13,8 +13,8 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
+from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, Unsupported, quoted
-from tensorark.model import Tensor
 
 PREFIX: Final = "ninfer."
 """Stands before layouts and formats where they are ids of the model, or of a `.zt`."""

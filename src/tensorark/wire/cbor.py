@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NoReturn
 
+from tensorark.core.limits import DEFAULT
 from tensorark.errors import LimitExceeded
-from tensorark.limits import DEFAULT
 
 MAX_LEVEL: Final = 32
 """Deepest level of an item; the root is level 0 and every key, value and element one deeper."""

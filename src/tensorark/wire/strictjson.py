@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Literal, NoReturn, cast
 
+from tensorark.core.limits import DEFAULT
 from tensorark.errors import LimitExceeded, quoted
-from tensorark.limits import DEFAULT
 from tensorark.wire.gcpause import paused
 from tensorark.wire.jsonplaces import (
     CONSTANTS,

@@ -12,9 +12,9 @@ from tensorark.codecs.ninfer import layouts, notes
 from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.encoding import encode
 from tensorark.codecs.ninfer.layouts import elements
+from tensorark.core.model import Part, Raw, Span, Tensor
+from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Rejected, Unsupported
-from tensorark.model import Part, Raw, Span, Tensor
-from tensorark.rules import Finding, Reading
 from tensorark.vocab.ninfer import LAYOUT_OF, geometry
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tensorark.codecs import masks, nm, zeros
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.errors import InvalidInput, Rejected
-from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.vocab.layouts.nm import (
     Pattern,
     Sparse,

@@ -24,7 +24,7 @@ from tensorark.codecs.seekable import (
     Table,
     survey,
 )
-from tensorark.rules import Finding, Reading
+from tensorark.core.rules import Finding, Reading
 from tests.conformance.zstd_judge import decode, is_one_frame
 
 # Bytes of the public writer, from its fact sheet.

@@ -9,9 +9,9 @@ import xxhash
 import zstandard
 
 import tensorark
+from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.formats.zt.frame import MAGIC, encode_footer
 from tensorark.formats.zt.write import encode_manifest, encode_tail
-from tensorark.model import Encoded, Part, Raw, Shard, Span, Tensor
 
 SLOT = 1 << 16
 

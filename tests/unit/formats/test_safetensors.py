@@ -8,12 +8,12 @@ import time
 
 import pytest
 
+from tensorark.core.conversation import drive
+from tensorark.core.limits import Limits
+from tensorark.core.model import Part, Raw, Span, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import Error, LimitExceeded, Rejected
 from tensorark.formats.safetensors import SAFETENSORS
-from tensorark.limits import Limits
-from tensorark.model import Part, Raw, Span, Tensor
-from tensorark.rules import Reading
-from tensorark.steps import drive
 from tests.unit.sources import Memory
 
 

@@ -5,13 +5,13 @@ import time
 
 import pytest
 
+from tensorark.core.conversation import drive
+from tensorark.core.limits import Limits
+from tensorark.core.model import Span
+from tensorark.core.rules import Reading
 from tensorark.errors import LimitExceeded, ReadFailed, Rejected
 from tensorark.formats.safetensors import FORMATS, SAFETENSORS, SAFETENSORS_INDEX
 from tensorark.formats.safetensors.index import is_component
-from tensorark.limits import Limits
-from tensorark.model import Span
-from tensorark.rules import Reading
-from tensorark.steps import drive
 from tests.unit.sources import Memory
 
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"

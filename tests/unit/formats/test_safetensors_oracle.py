@@ -14,11 +14,11 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tensorark.core.conversation import drive
+from tensorark.core.model import Part, Raw, Span, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import Error
 from tensorark.formats.safetensors import SAFETENSORS, plan
-from tensorark.model import Part, Raw, Span, Tensor
-from tensorark.rules import Reading
-from tensorark.steps import drive
 from tests.unit.sources import Memory
 
 # What the public `serialize` calls each type (it takes names of its own), and the name in the file.

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorark.core.conversation import drive
+from tensorark.core.model import Encoded, Part, Raw, Span, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput
 from tensorark.formats.safetensors import (
     SAFETENSORS,
@@ -22,9 +25,6 @@ from tensorark.formats.safetensors import (
     shard_names,
     stamped,
 )
-from tensorark.model import Encoded, Part, Raw, Span, Tensor
-from tensorark.rules import Reading
-from tensorark.steps import drive
 from tests.unit.sources import Memory
 
 # Name in safetensors, storage type, logical type, bits: written down from the format's description.

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tensorark.core.matching import choose
 from tensorark.inspect.names import natural, ranges, tree
-from tensorark.matching import choose
 
 LEAF = {"type": "f32", "nbytes": 4}
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorark.core.model import Span
 from tensorark.io import plan as module
 from tensorark.io.plan import ALIGNMENT, GAP, plan
-from tensorark.model import Span
 
 MIB = 1 << 20
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.source import Memory, octets, within
-from tensorark.model import Span
 
 
 def test_a_memory_source_answers_with_exact_read_only_views():

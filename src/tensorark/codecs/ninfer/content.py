@@ -18,8 +18,8 @@ from tensorark.codecs.ninfer.decoding import fp8_planes, planes_of
 from tensorark.codecs.ninfer.groups import CODINGS, unpack
 from tensorark.codecs.ninfer.nvfp4 import TILE, unswizzle
 from tensorark.codecs.ninfer.words import Octets, Words, little
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import Where
-from tensorark.rules import Fault, Rule, rule
 from tensorark.vocab.ninfer import GROUPED, NVFP4, ROW_SCALED, Geometry
 
 _ROWS_BYTES: Final = 1 << 20

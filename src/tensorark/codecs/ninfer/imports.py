@@ -15,8 +15,8 @@ from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.decoding import Array
 from tensorark.codecs.ninfer.encoding import join, pack_groups
 from tensorark.codecs.ninfer.words import Floats, Octets, as_octets, bf16_words, little
+from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Rejected
-from tensorark.rules import Reading
 from tensorark.vocab.ninfer import (
     BLOCK_SCALE,
     GROUPED,

@@ -16,9 +16,9 @@ from tensorark.codecs.layout import Bytes, Layout, shaped
 from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
 from tensorark.codecs.ninfer.decoding import ELEMENT, decode
 from tensorark.codecs.numbers import Array
+from tensorark.core.model import Raw, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Error, Rejected, Unsupported
-from tensorark.model import Raw, Tensor
-from tensorark.rules import Reading
 from tensorark.vocab.layouts import check
 from tensorark.vocab.layouts.ninfer import LAYOUTS as IDS
 from tensorark.vocab.layouts.ninfer import NINFER

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from tensorark.codecs.ninfer.content import Payload
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Rejected
-from tensorark.model import Tensor
-from tensorark.rules import Fault, Reading, Rule, rule
 from tensorark.vocab.ninfer import GROUPED, geometry_of
 
 

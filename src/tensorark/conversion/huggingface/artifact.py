@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.brief import brief
 from tensorark.conversion.artifact import objects_payload, turn_of, write_set
 from tensorark.conversion.huggingface.checkpoint import Checkpoint, opened
 from tensorark.conversion.huggingface.config import component_configs
@@ -23,6 +22,7 @@ from tensorark.conversion.huggingface.recipe import BASE, Recipe, read_recipe, r
 from tensorark.conversion.huggingface.resources import find_resources
 from tensorark.conversion.huggingface.untaken import unchosen, untaken
 from tensorark.conversion.ledger import Loss, allowed, check_kinds
+from tensorark.core.brief import brief
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.directory import Directory, Stored

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tensorark import api
 from tensorark.api import File
 from tensorark.conversion.huggingface.config import Config, text_root
+from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
 from tensorark.formats.ninfer.architecture import Parameter, Source
 from tensorark.io.inputs import note_path
-from tensorark.model import Tensor
 from tensorark.wire.strictjson import Malformed, parse
 
 if TYPE_CHECKING:

@@ -25,6 +25,9 @@ from tensorark.conversion.ninfer import read_resource, resources
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
+from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.sizes import size_of
+from tensorark.core.types import DTYPES
 from tensorark.errors import Unsupported, quoted
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import Parameter, Source
@@ -33,10 +36,7 @@ from tensorark.formats.ninfer.write import encode_json
 from tensorark.io.fileset import publish_folder
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
-from tensorark.model import Catalog, Part, Tensor
 from tensorark.parameters import ParameterView, directory_of
-from tensorark.sizes import size_of
-from tensorark.vocab import DTYPES
 from tensorark.writer import require_suffix
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from tensorark import matching
+from tensorark.core import matching
+from tensorark.core.matching import matcher
 from tensorark.errors import InvalidInput, ReadFailed, quoted
 from tensorark.formats.ninfer.architecture import SPECULATIVE, Parameter
 from tensorark.formats.ninfer.directory import POLICIES, Policy
 from tensorark.io.inputs import note_path
-from tensorark.matching import matcher
 from tensorark.vocab.ninfer import LAYOUT_OF
 
 IMPORT: Final = "import_encoded"

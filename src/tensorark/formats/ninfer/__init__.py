@@ -6,6 +6,7 @@ other format, touches no file and no number.
 
 from typing import Any, Final
 
+from tensorark.core.rules import Rule
 from tensorark.formats.format import Format
 from tensorark.formats.ninfer.frame import (
     FRAME_RULES,
@@ -19,7 +20,6 @@ from tensorark.formats.ninfer.rules import OBJECT_RULES, OPEN_RULES
 from tensorark.formats.ninfer.schema import SCHEMA_RULES
 from tensorark.formats.ninfer.syntax import JSON_RULES
 from tensorark.formats.ninfer.uses import USE_RULES
-from tensorark.rules import Rule
 
 RULES: Final[tuple[Rule[Any], ...]] = (
     file_size,

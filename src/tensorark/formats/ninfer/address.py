@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Self
 
+from tensorark.core.model import Span
 from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer.frame import PAGE
-from tensorark.model import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
+from tensorark.core.matching import near
+from tensorark.core.model import Blob, Part, Raw, Tensor
 from tensorark.errors import NotFound, Where
 from tensorark.formats.ninfer.address import Address
 from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame
@@ -26,8 +28,6 @@ from tensorark.formats.ninfer.layouts import (
     misfit,
     unknown,
 )
-from tensorark.matching import near
-from tensorark.model import Blob, Part, Raw, Tensor
 from tensorark.wire.jsonplaces import Places
 from tensorark.wire.strictjson import Real
 

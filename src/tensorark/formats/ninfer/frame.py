@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import Unsupported
 from tensorark.formats.ninfer.layouts import align_up
-from tensorark.rules import Fault, Rule, rule
 
 HEADER: Final = struct.Struct("<8sQ16s")
 HEADER_SIZE: Final = HEADER.size

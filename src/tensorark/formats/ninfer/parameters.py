@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
+from tensorark.core.matching import near
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.errors import InvalidInput, NotFound
 from tensorark.formats.ninfer.directory import (
     Binding,
@@ -19,8 +21,6 @@ from tensorark.formats.ninfer.directory import (
     StoredTensor,
     tensor_of,
 )
-from tensorark.matching import near
-from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.vocab.ninfer import DIRECT
 
 

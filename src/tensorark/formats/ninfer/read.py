@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self, cast
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog, Span
+from tensorark.core.rules import Reading
 from tensorark.errors import LimitExceeded, Rejected, Where
 from tensorark.formats.format import SizeOf
 from tensorark.formats.ninfer import rules, schema
@@ -31,9 +34,6 @@ from tensorark.formats.ninfer.frame import (
     refuse_version,
 )
 from tensorark.formats.ninfer.syntax import parse_json
-from tensorark.model import Catalog, Span
-from tensorark.rules import Reading
-from tensorark.steps import Steps
 from tensorark.wire.gcpause import paused
 from tensorark.wire.strictjson import Real
 

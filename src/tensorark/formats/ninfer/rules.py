@@ -13,6 +13,7 @@ from itertools import repeat
 from operator import add, le
 from typing import Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import quoted
 from tensorark.formats.ninfer.directory import (
     Directory,
@@ -23,7 +24,6 @@ from tensorark.formats.ninfer.directory import (
     integer,
 )
 from tensorark.formats.ninfer.layouts import U64
-from tensorark.rules import Fault, Rule, rule
 
 Place = tuple[str | int, ...]
 

@@ -13,11 +13,11 @@ from operator import lt
 from types import MappingProxyType
 from typing import Any, Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import quoted
 from tensorark.formats.ninfer.directory import POLICIES, RawDirectory
 from tensorark.formats.ninfer.layouts import U64
 from tensorark.formats.ninfer.syntax import OPTIONAL, REQUIRED, infinite
-from tensorark.rules import Fault, Rule, rule
 from tensorark.wire.strictjson import Real
 
 Place = tuple[str | int, ...]

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Span
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.frame import HEADER_SIZE, PAGE
 from tensorark.formats.ninfer.layouts import ALIGNMENT
-from tensorark.model import Span
-from tensorark.rules import Fault, Reading, Rule, rule
-from tensorark.steps import Steps
 
 _CHUNK: Final = 1 << 20
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import LimitExceeded
 from tensorark.formats.ninfer.frame import HEADER_SIZE
-from tensorark.rules import Fault, Reading, Rule, rule
 from tensorark.wire.strictjson import Malformed, Real, parse
 
 DEPTH: Final = 256

@@ -13,10 +13,10 @@ from math import inf
 from types import MappingProxyType
 from typing import Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import Unsupported, quoted
 from tensorark.formats.ninfer.directory import Directory, Use
 from tensorark.formats.ninfer.parameters import Parameter, parameter
-from tensorark.rules import Fault, Rule, rule
 
 DIVISOR: Final = "activation_input_divisor"
 SIGNS: Final = "hadamard_signs"

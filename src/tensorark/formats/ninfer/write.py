@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tensorark.core.limits import DEFAULT
+from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, LimitExceeded, Rejected, unstorable
 from tensorark.formats.ninfer.directory import Directory, Stored, StoredResource, StoredTensor
 from tensorark.formats.ninfer.frame import (
@@ -23,8 +25,6 @@ from tensorark.formats.ninfer.frame import (
 )
 from tensorark.formats.ninfer.layouts import ALIGNMENT, RESOURCE_ENCODING, align_up, geometry
 from tensorark.formats.ninfer.read import judge_directory
-from tensorark.limits import DEFAULT
-from tensorark.rules import Reading
 from tensorark.wire.jsonplaces import after_space
 from tensorark.wire.strictjson import Real
 

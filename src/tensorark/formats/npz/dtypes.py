@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from tensorark.vocab import TYPES
+from tensorark.core.types import TYPES
 
 PREFIX: Final = "npy."
 """Before the ids of what has no meaning outside of numpy: objects, text, records, dates, voids."""

@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Blob, Catalog, Encoded, Part, Raw, Span, Tensor
+from tensorark.core.rules import Reading
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.format import SizeOf
 from tensorark.formats.npz import marker, rules
 from tensorark.formats.npz.dtypes import VOIDS, Dtype, dtype_of
 from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member
 from tensorark.formats.npz.strangers import stranger
-from tensorark.model import Blob, Catalog, Encoded, Part, Raw, Span, Tensor
-from tensorark.rules import Reading
-from tensorark.steps import Steps
 from tensorark.wire.gcpause import paused
 from tensorark.wire.npyheader import PREAMBLE, HeaderFault, length_of, parse_header
 from tensorark.wire.zipdir import (

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Rejected, quoted
 from tensorark.formats.npz.dtypes import Dtype
-from tensorark.rules import Fault, Reading, Rule, rule
 from tensorark.wire.npyheader import Header, HeaderFault
 from tensorark.wire.zipdir import (
     DEFLATED,

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tensorark.core.model import Tensor
+from tensorark.core.types import size_of
 from tensorark.errors import quoted
 from tensorark.formats.npz import marker
 from tensorark.formats.npz.dtypes import VOIDS, descr_of
 from tensorark.formats.npz.rules import SUFFIX
-from tensorark.model import Tensor
-from tensorark.vocab import size_of
 from tensorark.wire.npyheader import header_bytes
 from tensorark.wire.zipdir import (
     END,

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from operator import le
 from typing import Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import quoted
 from tensorark.formats.safetensors.dtypes import dtype_of
 from tensorark.formats.safetensors.header import U64, Columns, overflows
 from tensorark.formats.safetensors.rules import described
-from tensorark.rules import Fault, Rule, rule
 
 
 @rule("safetensors.offset-order", section="format", stage="open")

@@ -14,8 +14,8 @@ from itertools import accumulate
 from operator import mul
 from typing import Any, Final
 
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.safetensors.dtypes import DTYPES, dtype_of
-from tensorark.model import Part, Raw, Span, Tensor
 
 METADATA: Final = "__metadata__"
 U64: Final = 1 << 64

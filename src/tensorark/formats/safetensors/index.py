@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog, Span, Tensor
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import LimitExceeded, ReadFailed, quoted
 from tensorark.formats.format import Format, SizeOf
 from tensorark.formats.safetensors.header import Header, Tensors
@@ -18,9 +21,6 @@ from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.read import SAFETENSORS, Opened, opened
 from tensorark.formats.safetensors.rules import kind
 from tensorark.formats.safetensors.syntax import parse_json
-from tensorark.model import Catalog, Span, Tensor
-from tensorark.rules import Fault, Reading, Rule, rule
-from tensorark.steps import Steps
 from tensorark.wire.jsonplaces import Places
 
 # ------------------------------------------------------------------------------------ rules, schema

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog, Span
+from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, LimitExceeded
 from tensorark.formats.format import Format, SizeOf
 from tensorark.formats.safetensors import extents, rules
@@ -26,9 +29,6 @@ from tensorark.formats.safetensors.header import (
 )
 from tensorark.formats.safetensors.identity import unstamped
 from tensorark.formats.safetensors.syntax import JSON_RULES, duplicate_name, parse_json
-from tensorark.model import Catalog, Span
-from tensorark.rules import Finding, Reading
-from tensorark.steps import Steps
 from tensorark.wire.gcpause import paused
 from tensorark.wire.jsonplaces import Places
 

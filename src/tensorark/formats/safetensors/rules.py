@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import quoted
 from tensorark.formats.safetensors.header import METADATA, U64, Frame, RawHeader
-from tensorark.rules import Fault, Rule, rule
 
 # -------------------------------------------------------------------------------------------- frame
 

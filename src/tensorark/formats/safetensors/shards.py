@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, quoted
 from tensorark.formats.safetensors.identity import KEY, UNKNOWN, stamped
 from tensorark.formats.safetensors.write import ALIGNMENT, entry, plan
-from tensorark.model import Tensor
 
 
 def plan_shards(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.formats.safetensors.header import METADATA
-from tensorark.rules import Fault, Reading, Rule, rule
 from tensorark.wire.strictjson import Malformed, parse
 
 DEPTH: Final = 127

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, quoted
 from tensorark.formats.safetensors.dtypes import DTYPES, NAMES
 from tensorark.formats.safetensors.header import METADATA, U64, overflows
-from tensorark.model import Tensor
 
 ALIGNMENT: Final = 64
 """Where data starts: a cache line, and the widest load of current processors."""

@@ -8,13 +8,13 @@ runtime makes of a model (`runtime`). Knows no other format and touches no file.
 
 from typing import Any, Final
 
+from tensorark.core.rules import Rule
 from tensorark.formats.format import Format
 from tensorark.formats.tensorbit import read, rules
 from tensorark.formats.tensorbit.frame import TAIL_RULES, blob_size, container_size
 from tensorark.formats.tensorbit.index import INDEX_RULES
 from tensorark.formats.tensorbit.read import models_of
 from tensorark.formats.tensorbit.syntax import JSON_RULES
-from tensorark.rules import Rule
 
 _BLOB_RULES: Final[tuple[Rule[Any], ...]] = tuple(
     one for phase in rules.BLOB_PHASES for one in phase

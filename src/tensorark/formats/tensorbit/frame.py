@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tensorark.rules import Fault, Rule, rule
+from tensorark.core.rules import Fault, Rule, rule
 
 MAGIC: Final = b"TB01"
 VERSION: Final = 1

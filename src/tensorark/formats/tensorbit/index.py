@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import quoted
 from tensorark.formats.tensorbit.frame import PRECISIONS, QUANTIZED_CODES
-from tensorark.rules import Fault, Rule, rule
 
 DTYPES: Final = (*PRECISIONS, *QUANTIZED_CODES)
 """The names of element types in an index."""

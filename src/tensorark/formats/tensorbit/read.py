@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar, cast
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog, Span, Tensor
+from tensorark.core.rules import Finding, Reading, Rule, finding
 from tensorark.errors import LimitExceeded, Where
 from tensorark.formats.format import SizeOf
 from tensorark.formats.tensorbit import rules
@@ -29,9 +32,6 @@ from tensorark.formats.tensorbit.index import INDEX_RULES, Claim, Index, RawInde
 from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.syntax import parse_json
 from tensorark.formats.tensorbit.walk import unsure
-from tensorark.model import Catalog, Span, Tensor
-from tensorark.rules import Finding, Reading, Rule, finding
-from tensorark.steps import Steps
 from tensorark.vocab.layouts.nm import KEY
 from tensorark.wire.gcpause import paused
 from tensorark.wire.jsonplaces import Places

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from tensorark.core.rules import Fault, Rule, rule
 from tensorark.formats.tensorbit.frame import (
     HEADER_SIZE,
     MAGIC,
@@ -18,7 +19,6 @@ from tensorark.formats.tensorbit.frame import (
 )
 from tensorark.formats.tensorbit.index import Claim, product, shape_of
 from tensorark.formats.tensorbit.layouts import Blob
-from tensorark.rules import Fault, Rule, rule
 from tensorark.vocab.layouts.nm import mask_size, packing_of
 
 Blobs = Sequence[Blob]

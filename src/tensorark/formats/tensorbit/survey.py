@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Span
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.formats.tensorbit.frame import FIELDS, parse_header
 from tensorark.formats.tensorbit.read import Record
 from tensorark.formats.tensorbit.walk import Found, Search, extent
-from tensorark.model import Span
-from tensorark.rules import Fault, Reading, Rule, rule
-from tensorark.steps import Steps
 from tensorark.vocab.layouts.nm import Pattern
 
 MOST: Final = 100

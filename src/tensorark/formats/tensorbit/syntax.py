@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tensorark.rules import Fault, Reading, Rule, rule
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.wire.strictjson import DEPTH, Malformed, parse
 
 

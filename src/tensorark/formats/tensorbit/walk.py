@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Final
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Span
 from tensorark.formats.tensorbit.frame import (
     FIELDS,
     HEADER_SIZE,
@@ -25,8 +27,6 @@ from tensorark.formats.tensorbit.frame import (
 )
 from tensorark.formats.tensorbit.index import Claim, shape_of
 from tensorark.formats.tensorbit.layouts import STORAGE, Blob
-from tensorark.model import Span
-from tensorark.steps import Steps
 from tensorark.vocab.layouts.nm import QUANTIZED, Pattern, packing_of, weight_size
 
 SEARCH: Final = 1 << 20

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from tensorark.core.model import Raw, Tensor
 from tensorark.errors import InvalidInput, quoted
 from tensorark.formats.tensorbit.frame import (
     HEADER_SIZE,
@@ -24,7 +25,6 @@ from tensorark.formats.tensorbit.frame import (
 from tensorark.formats.tensorbit.index import FULL_SHAPE, Claim, shape_of
 from tensorark.formats.tensorbit.layouts import STORAGE
 from tensorark.formats.tensorbit.read import SUFFIX
-from tensorark.model import Raw, Tensor
 from tensorark.vocab.layouts import described
 from tensorark.vocab.layouts import nm as profile
 from tensorark.vocab.layouts.nm import DENSE, ID, Pattern, members

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from tensorark.core.rules import Rule
 from tensorark.formats.format import Format
 from tensorark.formats.zt.canonical import CANONICAL_RULES
 from tensorark.formats.zt.frame import FRAME_RULES, file_size
@@ -14,7 +15,6 @@ from tensorark.formats.zt.rules import (
     SCHEMA_RULES,
     manifest_hash,
 )
-from tensorark.rules import Rule
 
 RULES: Final[tuple[Rule[Any], ...]] = (
     file_size,

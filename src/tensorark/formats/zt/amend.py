@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from tensorark.core.model import Encoded, Part, Tensor
 from tensorark.errors import InvalidInput
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN
 from tensorark.formats.zt.manifest import Manifest, members_of
-from tensorark.model import Encoded, Part, Tensor
 from tensorark.wire.cbor import Pairs, Unencodable, decode, encode
 from tensorark.wire.gcpause import paused
 

@@ -11,9 +11,9 @@ from typing import Final, Literal
 
 import xxhash
 
+from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.formats.zt.write import encode_content_part, encode_objects
-from tensorark.model import Tensor
 from tensorark.wire.cbor import encode_head, encode_text
 
 Algorithm = Literal["xxh3", "sha256"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tensorark.rules import Fault, rule
+from tensorark.core.rules import Fault, rule
 
 MAGIC: Final = b"\x89ZT2\r\n\x1a\n"
 FOOTER: Final = struct.Struct("<QQQII8s")

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, Final
 
+from tensorark.core.rules import Reading, Rule
+from tensorark.core.types import size_of
 from tensorark.errors import Rejected
 from tensorark.formats.zt.manifest import Manifest
-from tensorark.rules import Reading, Rule
-from tensorark.vocab import size_of
 from tensorark.vocab.layouts import PROFILES, Described, profile_of
 
 _DENSE: Final = "dense"

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
+from tensorark.core.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.errors import Where
 from tensorark.formats.zt.frame import RawFrame
 from tensorark.formats.zt.plain import PlainObject
-from tensorark.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.wire.cbor import Pairs, Places, locate
 
 MISSING: Final = object()

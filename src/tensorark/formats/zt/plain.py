@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from tensorark.vocab import DTYPES, TYPES
+from tensorark.core.types import DTYPES, TYPES
 
 _UINT: Final = (  # shortest form only: an argument that fits a shorter head does not match
     rb"(?:[\x00-\x17]"

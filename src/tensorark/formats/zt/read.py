@@ -6,6 +6,9 @@ from typing import Final
 
 import xxhash
 
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog, Span, Undescribed
+from tensorark.core.rules import Fault, Reading
 from tensorark.errors import LimitExceeded
 from tensorark.formats.format import SizeOf
 from tensorark.formats.zt import rules
@@ -27,9 +30,6 @@ from tensorark.formats.zt.manifest import (
     strange_fields,
 )
 from tensorark.formats.zt.plain import is_sound, recognise
-from tensorark.model import Catalog, Span, Undescribed
-from tensorark.rules import Fault, Reading
-from tensorark.steps import Steps
 from tensorark.wire.cbor import CborFault, decode
 from tensorark.wire.gcpause import paused
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
+from tensorark.core.rules import Fault, Rule, rule
+from tensorark.core.types import DTYPES, TYPES
 from tensorark.formats.zt.frame import FOOTER_SIZE, MIN_SIZE, aligned
 from tensorark.formats.zt.manifest import (
     MISSING,
@@ -22,8 +24,6 @@ from tensorark.formats.zt.manifest import (
     key_text,
     members_of,
 )
-from tensorark.rules import Fault, Rule, rule
-from tensorark.vocab import DTYPES, TYPES
 from tensorark.wire.cbor import CborFault
 
 MAX_NAME: Final = 1024

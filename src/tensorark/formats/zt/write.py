@@ -11,9 +11,9 @@ from typing import Final
 
 import xxhash
 
+from tensorark.core.model import Encoded, Part, Shard, Tensor
 from tensorark.errors import InvalidInput
 from tensorark.formats.zt.frame import ALIGN, encode_footer
-from tensorark.model import Encoded, Part, Shard, Tensor
 from tensorark.wire.cbor import (
     Unencodable,
     encode,

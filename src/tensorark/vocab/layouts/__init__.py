@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorark.model import Tensor
-from tensorark.rules import Reading
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Reading
 from tensorark.vocab.layouts.affine import AFFINE
 from tensorark.vocab.layouts.coo import COO
 from tensorark.vocab.layouts.csr import CSR

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tensorark.rules import Fault, rule
+from tensorark.core.rules import Fault, rule
 from tensorark.vocab.layouts.profile import (
     Described,
     Profile,

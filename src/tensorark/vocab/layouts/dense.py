@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Final
 
-from tensorark.rules import Fault, rule
+from tensorark.core.rules import Fault, rule
 from tensorark.vocab.layouts.profile import Described, Profile, parts_fault, values_size
 
 ID: Final = "dense"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal
 
+from tensorark.core.rules import Fault, rule
+from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
-from tensorark.rules import Fault, rule
-from tensorark.vocab.dtypes import DTYPES
 from tensorark.vocab.layouts.profile import (
     FLOATS,
     Described,

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from tensorark.model import Tensor
-from tensorark.rules import Fault, Rule
-from tensorark.vocab.dtypes import DTYPES
-from tensorark.vocab.types import size_of
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Fault, Rule
+from tensorark.core.types import DTYPES, size_of
 
 Stored = tuple[str, str | None, int]
 """Storage type, logical type or None, and decoded size in bytes of a part."""

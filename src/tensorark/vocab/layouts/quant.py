@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from tensorark.rules import Fault, rule
-from tensorark.vocab.dtypes import DTYPES
+from tensorark.core.rules import Fault, rule
+from tensorark.core.types import DTYPES
 from tensorark.vocab.layouts.profile import (
     FLOATS,
     Described,

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorark
+from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import fingerprint, parse_profile
 from tensorark.formats.ninfer.frame import Frame
 from tensorark.formats.ninfer.read import judge_directory
-from tensorark.rules import Reading
 from tensorark.verification import verify
 from tests.unit.codecs.test_ninfer import VECTORS
 

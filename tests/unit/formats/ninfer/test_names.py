@@ -43,7 +43,7 @@ def test_every_name_of_the_rule_is_read_and_no_other_is_opened(tmp_path_factory,
     with tensorark.open(path) as file:
         assert not file.missing()
         assert [each.name for each in file.paths()] == ["m.ninfer", name]
-        assert file.source.read([tensorark.model.Span(0, 8, name)])[0].tobytes()[:6] == b"NINPRT"
+        assert file.source.read([tensorark.Span(0, 8, name)])[0].tobytes()[:6] == b"NINPRT"
 
 
 @pytest.mark.parametrize("stem", ["m:1", "x.", "x ", "..."])

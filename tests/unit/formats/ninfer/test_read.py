@@ -13,14 +13,14 @@ import pytest
 import tensorark
 from conformance.build.ninfer import corpus
 from tensorark import api
+from tensorark.core.conversation import drive
+from tensorark.core.limits import Limits
+from tensorark.core.model import Span
+from tensorark.core.rules import Reading
 from tensorark.errors import Error, ReadFailed, Rejected, Unsupported
 from tensorark.formats.ninfer.address import Address
 from tensorark.formats.ninfer.layouts import encoded_size
 from tensorark.formats.ninfer.read import GUESS, read
-from tensorark.limits import Limits
-from tensorark.model import Span
-from tensorark.rules import Reading
-from tensorark.steps import drive
 from tensorark.verification import verify
 from tests.unit.formats.ninfer.sets import (
     DIRECTORY,
@@ -379,7 +379,7 @@ if (VECTORS := shared()) is not None:
     def test_whole_sets(each, tmp_path):
         import hashlib
 
-        from tensorark.model import Part
+        from tensorark.core.model import Part
 
         for file in each["files"]:
             shutil.copy(VECTORS / file["path"], tmp_path)

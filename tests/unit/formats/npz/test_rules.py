@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import tensorark
 from conformance.build.npz.image import PLAIN, ZEROS, Member, archive, deflated, npy
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.npz import end_records, plan
-from tensorark.model import Part, Raw, Span, Tensor
 from tensorark.wire.npyheader import HeaderFault, header_bytes, parse_header
 from tensorark.wire.zipdir import End, ZipFault, parse_end, parse_entries, parse_local
 

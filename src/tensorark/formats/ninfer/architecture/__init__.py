@@ -6,6 +6,7 @@ proposal head and the n-gram table. Pure: works on a directory, or on configs al
 
 from typing import Any, Final
 
+from tensorark.core.rules import Rule
 from tensorark.formats.ninfer.architecture.check import (
     COMPONENT_RULES,
     CONFIG_RULES,
@@ -29,7 +30,6 @@ from tensorark.formats.ninfer.architecture.ngram import (
     parse_profile,
 )
 from tensorark.formats.ninfer.architecture.parameter import Parameter, Source
-from tensorark.rules import Rule
 
 RULES: Final[tuple[Rule[Any], ...]] = (
     *COMPONENT_RULES,

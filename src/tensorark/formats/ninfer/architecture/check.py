@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from tensorark.core.rules import Fault, Finding, Reading, Rule, rule
 from tensorark.errors import Rejected, Unsupported, quoted
 from tensorark.formats.ninfer.architecture import model, text
 from tensorark.formats.ninfer.architecture.fields import Fields
@@ -20,7 +21,6 @@ from tensorark.formats.ninfer.architecture.parameter import Parameter
 from tensorark.formats.ninfer.directory import Binding, Directory, StoredTensor, Use
 from tensorark.formats.ninfer.schema import shown
 from tensorark.formats.ninfer.uses import COLUMNS, DIVISOR, SIGNS, USE_RULES, auxiliaries
-from tensorark.rules import Fault, Finding, Reading, Rule, rule
 
 Place = tuple[str | int, ...]
 

@@ -13,12 +13,12 @@ from hashlib import sha256
 from struct import Struct, iter_unpack, pack
 from typing import Any, Final
 
+from tensorark.core.conversation import Steps
+from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import InvalidInput, LimitExceeded
 from tensorark.formats.ninfer.architecture.fields import Fields, Problem
 from tensorark.formats.ninfer.architecture.parameter import Parameter
 from tensorark.formats.ninfer.directory import Directory
-from tensorark.rules import Fault, Reading, Rule, rule
-from tensorark.steps import Steps
 
 TABLE: Final = "ngram/table"
 ROLE: Final = "hot_profile"

@@ -1,7 +1,8 @@
-"""Logical types: what stored elements mean, over which storage type, in how many bytes.
+"""The published types: storage types (§4.1) and logical types over them, with their sizes.
 
-The registered ones are those of `.zt` Appendix A; ids with a vendor prefix are ours, for what other
-formats hold. Sizes only: numbers are made in `tensorark.codecs`.
+The storage types are a closed set. The registered logical types are those of `.zt` Appendix A; ids
+with a vendor prefix are ours, for what other formats hold. Sizes only: numbers are made in
+`tensorark.layouts`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,23 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from tensorark.vocab.dtypes import DTYPES
+DTYPES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "f64": 8,
+        "f32": 4,
+        "f16": 2,
+        "bf16": 2,
+        "i64": 8,
+        "i32": 4,
+        "i16": 2,
+        "i8": 1,
+        "u64": 8,
+        "u32": 4,
+        "u16": 2,
+        "u8": 1,
+    }
+)
+"""The twelve storage types of `.zt` and their widths in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Literal, TypeVar
 
-from tensorark.brief import brief
+from tensorark.core.brief import brief
+from tensorark.core.limits import DEFAULT, Limits
 from tensorark.errors import Rejected, Where
-from tensorark.limits import DEFAULT, Limits
 
 Stage = Literal["frame", "syntax", "schema", "open", "content", "canonical", "architecture"]
 STAGES: Final[tuple[Stage, ...]] = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Protocol, TypeVar
 
-from tensorark.model import Span
+from tensorark.core.model import Span
 
 T = TypeVar("T")
 

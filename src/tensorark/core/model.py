@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensorark.brief import brief
+from tensorark.core.brief import brief
 from tensorark.errors import Unsupported
 
 
@@ -71,7 +71,7 @@ Blob = Raw | Encoded
 class Part:
     """One data blob of a tensor.
 
-    `dtype` is a storage type of `tensorark.vocab.dtypes`; `type` a logical type id or None, which
+    `dtype` is a storage type of `tensorark.core.types`; `type` a logical type id or None, which
     means that the logical type is the storage type; `digest` is ``<algorithm>:<hex>`` over the
     decoded bytes, or None.
     """

@@ -1,0 +1,1 @@
+"""What everything speaks: the model, rules, the conversation of a reader, limits, types."""
