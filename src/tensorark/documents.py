@@ -15,7 +15,7 @@ from typing import Any, Final
 from tensorark.core.model import Span
 from tensorark.errors import LimitExceeded, Rejected, quoted
 from tensorark.io.opened import Opened
-from tensorark.wire.strictjson import Malformed, parse
+from tensorark.wire.json import Malformed, parse
 
 LARGEST: Final = 256 << 20
 """Bytes of a document; the statement about a million tensors has some 150 MB."""

@@ -21,7 +21,7 @@ from tensorark.errors import ReadFailed, escaped
 from tensorark.inspect.names import natural
 from tensorark.inspect.report import brief, element_type, full, totals
 from tensorark.inspect.text import nbytes_text, part_text, shape_text, totals_text
-from tensorark.wire.gcpause import paused
+from tensorark.wire.gc_pause import paused
 
 ORDERS: Final = ("name", "size", "type", "file")
 

@@ -15,7 +15,7 @@ from tensorark.inspect.report import full, report
 from tensorark.inspect.text import report_lines, tensor_lines
 from tensorark.view import TensorView
 from tensorark.vocab.layouts.nm import ID as NM
-from tensorark.wire.gcpause import paused
+from tensorark.wire.gc_pause import paused
 
 _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its first values
 

@@ -11,7 +11,7 @@ from tensorark.core.matching import choose
 from tensorark.inspect.names import tree
 from tensorark.inspect.report import brief, totals
 from tensorark.inspect.text import totals_text, tree_rows
-from tensorark.wire.gcpause import paused
+from tensorark.wire.gc_pause import paused
 
 
 @verb(

@@ -20,7 +20,7 @@ from tensorark.codecs.encoding import Allocate, Decoder, Encoder, Encoding, Stor
 from tensorark.codecs.numbers import Array
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
-from tensorark.wire.npyheader import PREAMBLE, Header, HeaderFault, length_of, parse_header
+from tensorark.wire.npy import PREAMBLE, Header, HeaderFault, length_of, parse_header
 
 _CRC: Final = 4
 _CHUNK: Final = 1 << 20

@@ -14,7 +14,7 @@ from typing import Final
 from tensorark.errors import InvalidInput, ReadFailed, Rejected
 from tensorark.io.inputs import note_path
 from tensorark.io.sibling import sibling
-from tensorark.wire.strictjson import Malformed, parse
+from tensorark.wire.json import Malformed, parse
 
 BESIDE: Final = (
     "config.json",

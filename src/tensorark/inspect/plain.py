@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorark.wire.cbor import Pairs
-from tensorark.wire.strictjson import Real
+from tensorark.wire.json import Real
 
 
 def plain(value: object) -> Any:

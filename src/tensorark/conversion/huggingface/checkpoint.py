@@ -23,7 +23,7 @@ from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
 from tensorark.formats.ninfer.architecture import Parameter, Source
 from tensorark.io.inputs import note_path
-from tensorark.wire.strictjson import Malformed, parse
+from tensorark.wire.json import Malformed, parse
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tensorark.errors import InvalidInput, Unsupported, quoted
 from tensorark.formats.ninfer.architecture import problems
-from tensorark.wire.strictjson import Real
+from tensorark.wire.json import Real
 
 Config = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tensorark.errors import Hint, InvalidInput, ReadFailed
 from tensorark.io.inputs import note_path
-from tensorark.wire.strictjson import Malformed, parse
+from tensorark.wire.json import Malformed, parse
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "text": (

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tensorark.formats.ninfer.directory import Directory, StoredResource
 from tensorark.formats.ninfer.syntax import DEPTH
-from tensorark.wire.strictjson import Malformed, Real, parse
+from tensorark.wire.json import Malformed, Real, parse
 
 MEMBERS: Final = ("bindings", "components", "metadata", "provenance", "resources", "uses")
 """The members of a description, in their order."""

@@ -28,8 +28,8 @@ from tensorark.formats.ninfer.layouts import (
     misfit,
     unknown,
 )
-from tensorark.wire.jsonplaces import Places
-from tensorark.wire.strictjson import Real
+from tensorark.wire.json import Real
+from tensorark.wire.json_places import Places
 
 Policy = Literal["A16Only", "AllowA8", "AllowA4"]
 POLICIES: Final = ("A16Only", "AllowA8", "AllowA4")

@@ -34,8 +34,8 @@ from tensorark.formats.ninfer.frame import (
     refuse_version,
 )
 from tensorark.formats.ninfer.syntax import parse_json
-from tensorark.wire.gcpause import paused
-from tensorark.wire.strictjson import Real
+from tensorark.wire.gc_pause import paused
+from tensorark.wire.json import Real
 
 NAME: Final = "ninfer"
 GUESS: Final = 1 << 16

@@ -18,7 +18,7 @@ from tensorark.errors import quoted
 from tensorark.formats.ninfer.directory import POLICIES, RawDirectory
 from tensorark.formats.ninfer.layouts import U64
 from tensorark.formats.ninfer.syntax import OPTIONAL, REQUIRED, infinite
-from tensorark.wire.strictjson import Real
+from tensorark.wire.json import Real
 
 Place = tuple[str | int, ...]
 

@@ -1,6 +1,6 @@
 """The rules about the JSON text of a directory (§1, §4): one for each way it can be malformed.
 
-`tensorark.wire.strictjson` finds the fault; here it gets the id under which it is reported.
+`tensorark.wire.json` finds the fault; here it gets the id under which it is reported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import LimitExceeded
 from tensorark.formats.ninfer.frame import HEADER_SIZE
-from tensorark.wire.strictjson import Malformed, Real, parse
+from tensorark.wire.json import Malformed, Real, parse
 
 DEPTH: Final = 256
 """Containers open at once; a cap of ours, far above what any directory needs."""

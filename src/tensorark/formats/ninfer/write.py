@@ -25,8 +25,8 @@ from tensorark.formats.ninfer.frame import (
 )
 from tensorark.formats.ninfer.layouts import ALIGNMENT, RESOURCE_ENCODING, align_up, geometry
 from tensorark.formats.ninfer.read import judge_directory
-from tensorark.wire.jsonplaces import after_space
-from tensorark.wire.strictjson import Real
+from tensorark.wire.json import Real
+from tensorark.wire.json_places import after_space
 
 ID_SIZE: Final = 16
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tensorark.wire.strictjson import Malformed, parse
+from tensorark.wire.json import Malformed, parse
 
 NAME: Final = "__tensorark__"
 LONGEST: Final = 64 << 20

@@ -21,9 +21,9 @@ from tensorark.formats.npz import marker, rules
 from tensorark.formats.npz.dtypes import VOIDS, Dtype, dtype_of
 from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member
 from tensorark.formats.npz.strangers import stranger
-from tensorark.wire.gcpause import paused
-from tensorark.wire.npyheader import PREAMBLE, HeaderFault, length_of, parse_header
-from tensorark.wire.zipdir import (
+from tensorark.wire.gc_pause import paused
+from tensorark.wire.npy import PREAMBLE, HeaderFault, length_of, parse_header
+from tensorark.wire.zip import (
     END,
     END_MAGIC,
     LOCAL,

@@ -16,8 +16,8 @@ from tensorark.errors import quoted
 from tensorark.formats.npz import marker
 from tensorark.formats.npz.dtypes import VOIDS, descr_of
 from tensorark.formats.npz.rules import SUFFIX
-from tensorark.wire.npyheader import header_bytes
-from tensorark.wire.zipdir import (
+from tensorark.wire.npy import header_bytes
+from tensorark.wire.zip import (
     END,
     END64,
     END64_MAGIC,

@@ -21,7 +21,7 @@ from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.read import SAFETENSORS, Opened, opened
 from tensorark.formats.safetensors.rules import kind
 from tensorark.formats.safetensors.syntax import parse_json
-from tensorark.wire.jsonplaces import Places
+from tensorark.wire.json_places import Places
 
 # ------------------------------------------------------------------------------------ rules, schema
 

@@ -29,8 +29,8 @@ from tensorark.formats.safetensors.header import (
 )
 from tensorark.formats.safetensors.identity import unstamped
 from tensorark.formats.safetensors.syntax import JSON_RULES, duplicate_name, parse_json
-from tensorark.wire.gcpause import paused
-from tensorark.wire.jsonplaces import Places
+from tensorark.wire.gc_pause import paused
+from tensorark.wire.json_places import Places
 
 GUESS: Final = 1 << 16
 """Bytes asked for before the length of the header is known."""

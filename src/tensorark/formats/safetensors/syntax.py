@@ -1,6 +1,6 @@
 """The rules about JSON text, for headers and indexes: one for each way a text can be malformed.
 
-`tensorark.wire.strictjson` finds the fault; here it gets the id under which it is reported.
+`tensorark.wire.json` finds the fault; here it gets the id under which it is reported.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.formats.safetensors.header import METADATA
-from tensorark.wire.strictjson import Malformed, parse
+from tensorark.wire.json import Malformed, parse
 
 DEPTH: Final = 127
 """Containers open at once: as many as the public library's JSON reader takes."""

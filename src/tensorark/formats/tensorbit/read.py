@@ -33,8 +33,8 @@ from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.syntax import parse_json
 from tensorark.formats.tensorbit.walk import unsure
 from tensorark.vocab.layouts.nm import KEY
-from tensorark.wire.gcpause import paused
-from tensorark.wire.jsonplaces import Places
+from tensorark.wire.gc_pause import paused
+from tensorark.wire.json_places import Places
 
 CONTAINER: Final = "tbm"
 BLOB: Final = "tb"

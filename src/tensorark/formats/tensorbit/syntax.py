@@ -1,6 +1,6 @@
 """The rules about the JSON text of an index or a manifest: one for each way to be malformed.
 
-`tensorark.wire.strictjson` finds the fault; here it gets the id under which it is reported.
+`tensorark.wire.json` finds the fault; here it gets the id under which it is reported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tensorark.core.rules import Fault, Reading, Rule, rule
-from tensorark.wire.strictjson import DEPTH, Malformed, parse
+from tensorark.wire.json import DEPTH, Malformed, parse
 
 
 def _when(bad: Malformed, slug: str) -> Iterator[Fault]:

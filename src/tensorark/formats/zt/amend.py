@@ -14,7 +14,7 @@ from tensorark.errors import InvalidInput
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN
 from tensorark.formats.zt.manifest import Manifest, members_of
 from tensorark.wire.cbor import Pairs, Unencodable, decode, encode
-from tensorark.wire.gcpause import paused
+from tensorark.wire.gc_pause import paused
 
 Attributes = Mapping[str, object] | None
 

@@ -31,7 +31,7 @@ from tensorark.formats.zt.manifest import (
 )
 from tensorark.formats.zt.plain import is_sound, recognise
 from tensorark.wire.cbor import CborFault, decode
-from tensorark.wire.gcpause import paused
+from tensorark.wire.gc_pause import paused
 
 NAME: Final = "zt"
 _MEMBERS: Final = frozenset(("attributes", "objects", "shards"))

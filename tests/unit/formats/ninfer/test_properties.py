@@ -15,7 +15,7 @@ from tensorark.conversion.ninfer import payload_of, resplit
 from tensorark.errors import Error
 from tensorark.formats.ninfer.write import encode_json
 from tensorark.verification import verify
-from tensorark.wire.strictjson import parse
+from tensorark.wire.json import parse
 from tests.unit.formats.ninfer.sets import DIRECTORY, PAYLOAD, dumps, entry, write_set
 
 TEXT = dumps(DIRECTORY | {"files": [{"path": None, "payload_bytes": len(PAYLOAD)}]})

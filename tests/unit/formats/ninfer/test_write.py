@@ -36,7 +36,7 @@ from tensorark.formats.ninfer.write import (
     split,
 )
 from tensorark.metadata import edit_metadata
-from tensorark.wire.strictjson import parse
+from tensorark.wire.json import parse
 from tensorark.writer import Writer
 from tests.unit.formats.ninfer.sets import (
     ARTIFACT,

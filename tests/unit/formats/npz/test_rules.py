@@ -13,8 +13,8 @@ import tensorark
 from conformance.build.npz.image import PLAIN, ZEROS, Member, archive, deflated, npy
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.npz import end_records, plan
-from tensorark.wire.npyheader import HeaderFault, header_bytes, parse_header
-from tensorark.wire.zipdir import End, ZipFault, parse_end, parse_entries, parse_local
+from tensorark.wire.npy import HeaderFault, header_bytes, parse_header
+from tensorark.wire.zip import End, ZipFault, parse_end, parse_entries, parse_local
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorark.errors import LimitExceeded
-from tensorark.wire.gcpause import paused
-from tensorark.wire.jsonplaces import Places
-from tensorark.wire.strictjson import Malformed, Real, parse
+from tensorark.wire.gc_pause import paused
+from tensorark.wire.json import Malformed, Real, parse
+from tensorark.wire.json_places import Places
 
 MALFORMED = [
     # text, slug, byte offset, where

@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, NoReturn, cast
 
 from tensorark.core.limits import DEFAULT
 from tensorark.errors import LimitExceeded, quoted
-from tensorark.wire.gcpause import paused
-from tensorark.wire.jsonplaces import (
+from tensorark.wire.gc_pause import paused
+from tensorark.wire.json_places import (
     CONSTANTS,
     NUMBERS,
     STRING,
