@@ -41,8 +41,8 @@ from tensorark.io.admitted import Admitted
 from tensorark.io.inputs import note_files, note_listed
 from tensorark.io.local import Access, LocalSource
 from tensorark.io.memory import allocate, installed
+from tensorark.io.safe_names import below, beside
 from tensorark.io.shards import Shards
-from tensorark.io.sibling import descendant, sibling
 from tensorark.payload import Passing, is_ruled, judge_layout
 from tensorark.view import Ranges, TensorView
 from tensorark.vocab.layouts import nm
@@ -892,5 +892,5 @@ class _Siblings:
     def __call__(self, label: str) -> Path:
         """Return the path of the file that is called `label`."""
         if "/" in label:  # only a Tensorbit manifest may name files in folders below its own
-            return descendant(self._path.parent, label)
-        return sibling(self._path.parent, label)
+            return below(self._path.parent, label)
+        return beside(self._path.parent, label)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tensorark.core.model import Span
 from tensorark.errors import LimitExceeded, Rejected, quoted
-from tensorark.io.opened import Opened
+from tensorark.io.open_file import OpenFile
 from tensorark.wire.json import Malformed, parse
 
 LARGEST: Final = 256 << 20
@@ -107,7 +107,7 @@ def read_bytes(path: str | os.PathLike[str], most: int = LARGEST) -> bytes:
         LimitExceeded: when it has more than `most` bytes.
         ReadFailed: when it cannot be read.
     """
-    opened = Opened(path, mapped=False)
+    opened = OpenFile(path, mapped=False)
     if opened.size > most:
         raise LimitExceeded(
             "the file is larger than such a file can be",

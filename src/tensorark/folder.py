@@ -18,7 +18,7 @@ from tensorark.core.limits import DEFAULT
 from tensorark.core.model import Span
 from tensorark.errors import Error, InvalidInput, ReadFailed, printable
 from tensorark.formats import FORMATS
-from tensorark.io.opened import Opened
+from tensorark.io.open_file import OpenFile
 
 _log = logging.getLogger("tensorark")
 
@@ -97,7 +97,7 @@ def _listed(index: Path, names: Sequence[str]) -> set[str]:
     from tensorark.formats.safetensors import shards_named
 
     try:
-        opened = Opened(index, mapped=False)
+        opened = OpenFile(index, mapped=False)
         return set(shards_named(bytes(opened.view(Span(0, min(opened.size, DEFAULT.index_file))))))
     except Error:
         stem = index.name.partition(".safetensors")[0]

@@ -35,8 +35,8 @@ from tensorark.errors import (
 from tensorark.folder import entry_of
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
+from tensorark.io.safe_names import below
 from tensorark.io.shards import digest_of_file
-from tensorark.io.sibling import descendant
 from tensorark.keys import require_elliptic
 from tensorark.signing import VERDICTS, compare
 from tensorark.statement import Signed
@@ -125,7 +125,7 @@ def _below(home: Path, path: Path) -> str:
         detail = "a file of this model lies outside of its folder"
         raise InvalidInput(detail, code="name", path=str(path))
     name = path.relative_to(home).as_posix()
-    descendant(home, name)
+    below(home, name)
     return name
 
 
@@ -161,7 +161,7 @@ def verify_bundle(path: PathLike, key: PathLike, bundle: PathLike | None = None)
     if refusal is not None:
         return BundleCheck(files=names, findings=(refusal,))
     home = main.absolute().parent
-    paths = [descendant(home, each.name) for each in resources]
+    paths = [below(home, each.name) for each in resources]
     found = [_measured(each, one) for each, one in zip(paths, resources, strict=True)]
     findings = list(compare(resources, found, "files"))
     return BundleCheck(files=names, findings=(*findings, *_unlisted(main, names)))

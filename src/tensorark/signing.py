@@ -2,7 +2,7 @@
 
 Owns what is measured for each kind of statement, and the verdict. Everything is computed anew from
 bytes, unless the caller asks to take digests as given. Must never sign on the strength of a digest
-that is not cryptographic, nor open a file because a statement names it without `sibling`'s consent.
+that is not cryptographic, nor open a file that a statement names but through `io.safe_names`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tensorark.hashing import Progress, part_digests, sha256_of, span_digest, wh
 from tensorark.hub import model_of
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
+from tensorark.io.safe_names import below
 from tensorark.io.shards import digest_of_file
-from tensorark.io.sibling import descendant
 from tensorark.keys import key_id, read_private, read_public
 from tensorark.statement import Kind, Signed, SignedStatement, Statement, parse_document
 from tensorark.verification import verify
@@ -192,7 +192,7 @@ def _require_sound(file: File, threads: int | None, *, deep: bool) -> None:
 def _check_links(file: File) -> None:
     """Refuse a model whose opened file is a link out of its folder; readers refuse the others."""
     main = file.source.path_of()
-    descendant(main.absolute().parent, main.name)
+    below(main.absolute().parent, main.name)
 
 
 def _sign_files(file: File, trust: _Trust, threads: int | None, progress: Progress) -> Statement:
@@ -214,7 +214,7 @@ def _sign_files(file: File, trust: _Trust, threads: int | None, progress: Progre
 
     def signed(label: str | None) -> Signed:
         name = _plain(main.name if label is None else label, file.path)
-        if label and not descendant(main.parent, name).samefile(file.source.path_of(label)):
+        if label and not below(main.parent, name).samefile(file.source.path_of(label)):
             detail = "a file of this model does not lie under its name"
             raise InvalidInput(detail, code="name", path=file.path, found=quoted(name))
         digest = trust.known.get(name) or span_digest(file, whole(file, label), "sha256", progress)
@@ -397,7 +397,7 @@ def verify_signature(
     if refusal is not None:
         return SignatureCheck(statement=statement, findings=(refusal,))
     if not main.is_dir():
-        descendant(main.absolute().parent, main.name)
+        below(main.absolute().parent, main.name)
     check = {"file": _check_files, "root": _check_root, "content": _check_content}[statement.kind]
     found = check(main, statement, _Trust(trust_digests, known), threads, progress)
     first = statement.files[0].name if statement.files else main.name
@@ -456,7 +456,7 @@ def _check_files(
 
     def measured(at: int) -> Signed | None:
         wanted = statement.files[at]
-        path = main if at == 0 and main is not home else descendant(home, wanted.name)
+        path = main if at == 0 and main is not home else below(home, wanted.name)
         return _measured(path, wanted, trust.known.get(wanted.name), progress)
 
     with workers(threads) as pool:

@@ -24,7 +24,7 @@ from conformance.build.manifest import root
 from tensorark import Limits, Writer
 from tensorark.codecs.seekable import ID
 from tensorark.core.model import Encoded, Raw, Span
-from tensorark.io.opened import Opened
+from tensorark.io.open_file import Opened
 from tensorark.verification import verify
 from tests.conformance.corpus_files import CORPUS, index, published, vectors
 from tests.conformance.test_zstd import LAXER

@@ -29,7 +29,7 @@ import tensorark
 import tensorark.numpy as ark
 from tensorark.cli import main as tark
 from tensorark.core.model import Span
-from tensorark.io import opened
+from tensorark.io import open_file as opened
 from tests import synthetic
 from tests.unit.formats.ninfer import sets
 
@@ -211,14 +211,14 @@ class Disturber:
         os.pread = one
         opened._preadv = many if preadv is not None else None
         for name in ("view", "passing", "lend"):
-            setattr(opened.Opened, name, unmapped(getattr(opened.Opened, name)))
+            setattr(opened.OpenFile, name, unmapped(getattr(opened.OpenFile, name)))
 
 
 guard = SimpleNamespace(on=True)
 
 
 def unmapped(method: Callable[..., object]) -> Callable[..., object]:
-    def called(self: opened.Opened, span: Span) -> object:
+    def called(self: opened.OpenFile, span: Span) -> object:
         if guard.on and self.is_mapped and span.length:
             traceback.print_stack()
             sys.stderr.flush()

@@ -11,7 +11,8 @@ import pytest
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed
 from tensorark.io import load as module
-from tensorark.io import opened, plan
+from tensorark.io import open_file as opened
+from tensorark.io import plan
 from tensorark.io.load import load
 from tensorark.io.local import LocalSource
 from tensorark.io.memory import allocate

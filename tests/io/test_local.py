@@ -13,9 +13,10 @@ import pytest
 
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, NotFound, ReadFailed
-from tensorark.io import local, memory, opened
+from tensorark.io import local, memory
+from tensorark.io import open_file as opened
 from tensorark.io.local import LocalSource
-from tensorark.io.sibling import sibling
+from tensorark.io.safe_names import beside
 
 MODES = ["mmap", "pread"]
 MAP = mmap.mmap
@@ -183,7 +184,7 @@ def test_an_unknown_way_is_refused(path):
 
 
 def resolve(folder):
-    return lambda label: sibling(folder, f"{label}.bin")
+    return lambda label: beside(folder, f"{label}.bin")
 
 
 @pytest.fixture
@@ -320,7 +321,7 @@ RACING = """
 import os, sys
 from tensorark.errors import ReadFailed
 from tensorark.io.local import LocalSource
-from tensorark.io.opened import Opened
+from tensorark.io.open_file import Opened
 from tensorark.core.model import Span
 path = sys.argv[1]
 with open(path, "wb") as file:
@@ -459,7 +460,7 @@ import multiprocessing, pickle, sys
 from functools import partial
 from pathlib import Path
 from tensorark.io.local import LocalSource
-from tensorark.io.sibling import sibling
+from tensorark.io.safe_names import beside
 from tensorark.core.model import Span
 
 def first(source):
@@ -470,7 +471,7 @@ def inherited(results):
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])
-    SOURCE = LocalSource(path, io=sys.argv[2], resolve=partial(sibling, path.parent))
+    SOURCE = LocalSource(path, io=sys.argv[2], resolve=partial(beside, path.parent))
     for method in ("spawn", "forkserver", "fork"):
         with multiprocessing.get_context(method).Pool(2) as pool:
             print(set(pool.map(first, [SOURCE] * 4)))

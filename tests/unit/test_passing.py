@@ -10,7 +10,7 @@ import pytest
 from tensorark.core.model import Span
 from tensorark.errors import ReadFailed
 from tensorark.io.memory import LENT, lend
-from tensorark.io.opened import Opened
+from tensorark.io.open_file import Opened
 
 SIZE = 5 * LENT // 2 + 77
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from tensorark.errors import InvalidInput, ReadFailed, Rejected
 from tensorark.io.inputs import note_path
-from tensorark.io.sibling import sibling
+from tensorark.io.safe_names import beside
 from tensorark.wire.json import Malformed, parse
 
 BESIDE: Final = (
@@ -81,7 +81,7 @@ def find_config(model: str) -> Config | None:
         ReadFailed: when it cannot be read.
     """
     for name in FILES:
-        path = sibling(Path(model).parent, name)
+        path = beside(Path(model).parent, name)
         if not path.is_file():
             continue
         found = parse_config(_read(path))

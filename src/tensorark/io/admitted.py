@@ -1,7 +1,7 @@
 """Files that an opened file names, each judged by its first bytes before any of it is used.
 
 Owns the one look at a neighbour that comes before it is read. What makes it the right one is the
-caller's to say; must never turn a label into a path but through `tensorark.io.sibling`.
+caller's to say; must never turn a label into a path but through `tensorark.io.safe_names`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tensorark.core.model import Span
 from tensorark.errors import Error
-from tensorark.io.opened import Opened
-from tensorark.io.sibling import sibling
+from tensorark.io.open_file import OpenFile
+from tensorark.io.safe_names import beside
 
 _HEAD = 64
 
@@ -36,8 +36,8 @@ class Admitted:
             ReadFailed: when it is missing (code ``missing-file``) or cannot be read.
             Rejected: when it is another file, or the label is no file name.
         """
-        path = sibling(self.folder, label)
-        opened = Opened(path, mapped=False)
+        path = beside(self.folder, label)
+        opened = OpenFile(path, mapped=False)
         head = opened.view(Span(0, min(_HEAD, opened.size)))
         try:
             self.judge(label, bytes(head), opened.size)

@@ -1,7 +1,7 @@
 """Files on disk as a source: the file that was opened and the shards it names.
 
 Owns the choice between mapping and reading. Must never turn a label into a path by itself: the
-caller's `resolve` does, with `tensorark.io.sibling`.
+caller's `resolve` does, with `tensorark.io.safe_names`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.io.filesystem import filesystem, is_remote
 from tensorark.io.inputs import may_map
-from tensorark.io.mount import filesystem, is_remote
-from tensorark.io.opened import Opened
+from tensorark.io.open_file import OpenFile
 from tensorark.io.shards import Shards
 from tensorark.io.source import Held, missing_shard, octets, within
 
@@ -63,10 +63,10 @@ class LocalSource:
         if length is not None:
             entry.cut(length)
         self._length = length
-        self._proven: set[Opened] = set()
+        self._proven: set[OpenFile] = set()
         self._proving = threading.Lock()  # held by who passes bytes on, never by a plain read
         # Only ever grows, and only by `setdefault`: no lock that a fork could leave behind.
-        self._files: dict[str | None, Opened | Held] | None = {None: entry}
+        self._files: dict[str | None, OpenFile | Held] | None = {None: entry}
 
     def __reduce__(self) -> tuple[object, ...]:
         self._open_files()
@@ -99,7 +99,7 @@ class LocalSource:
         files = self._open_files()
         if not may_map():
             files = {
-                label: each.by_calls() if isinstance(each, Opened) else each
+                label: each.by_calls() if isinstance(each, OpenFile) else each
                 for label, each in list(files.items())
             }
         return self._again(files, self._resolve)
@@ -111,7 +111,7 @@ class LocalSource:
             ReadFailed: when another file took its place, or none (code ``changed``).
         """
         entry = self._file(None)
-        if isinstance(entry, Opened):
+        if isinstance(entry, OpenFile):
             entry.standing()
 
     def holding(self, images: Mapping[str, Buffer]) -> LocalSource:
@@ -121,7 +121,7 @@ class LocalSource:
         return self._again(files, self._resolve)
 
     def _again(
-        self, files: dict[str | None, Opened | Held], resolve: Resolve | None
+        self, files: dict[str | None, OpenFile | Held], resolve: Resolve | None
     ) -> LocalSource:
         again = object.__new__(LocalSource)
         again.path, again._absolute = self.path, self._absolute
@@ -239,7 +239,7 @@ class LocalSource:
             Unsupported: when the digest is of an algorithm that is not known.
         """
         opened = self._file(label)
-        if isinstance(self._resolve, Shards) and isinstance(opened, Opened):
+        if isinstance(self._resolve, Shards) and isinstance(opened, OpenFile):
             with self._proving:  # every thread that reads this shard waits for one to hash it
                 if opened not in self._proven:
                     self._resolve.prove(label, opened)
@@ -256,13 +256,13 @@ class LocalSource:
             if span.length >= mmap.PAGESIZE:  # only whole pages go
                 self._file(span.file).evict(span)
 
-    def _open_files(self) -> dict[str | None, Opened | Held]:
+    def _open_files(self) -> dict[str | None, OpenFile | Held]:
         files = self._files
         if files is None:
             raise InvalidInput("the file is closed", code="closed", path=str(self.path))
         return files
 
-    def _file(self, label: str | None) -> Opened | Held:
+    def _file(self, label: str | None) -> OpenFile | Held:
         files = self._open_files()
         opened = files.get(label)
         if opened is None:
@@ -270,7 +270,7 @@ class LocalSource:
             opened = files.setdefault(label, self._open_shard(label or ""))
         return opened
 
-    def _open_shard(self, label: str) -> Opened:
+    def _open_shard(self, label: str) -> OpenFile:
         if self._resolve is None:
             raise missing_shard(label, str(self.path))
         try:
@@ -283,10 +283,10 @@ class LocalSource:
             error.where = error.where or ("shards", label)
             raise
 
-    def _open(self, path: Path) -> Opened:
+    def _open(self, path: Path) -> OpenFile:
         # Whoever writes does not map: were the source cut meanwhile, its pages would be gone.
         mappable = self._io == "auto" and may_map() and not is_remote(filesystem(path))
-        return Opened(path, mapped=self._io == "mmap" or mappable)
+        return OpenFile(path, mapped=self._io == "mmap" or mappable)
 
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

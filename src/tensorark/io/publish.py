@@ -19,8 +19,8 @@ from typing import Final
 
 from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed
 from tensorark.io import locks
+from tensorark.io.filesystem import filesystem, is_remote
 from tensorark.io.inputs import refuse_input
-from tensorark.io.mount import filesystem, is_remote
 from tensorark.io.sink import Sink
 from tensorark.io.writer import write_failed
 

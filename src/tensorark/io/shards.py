@@ -1,7 +1,7 @@
 """Finding the file that a shard's name stands for: by name, by digest as a name, by identity.
 
 Owns the conventions of `.zt` Appendix B. A name is a label and never a path: each becomes one
-through `tensorark.io.sibling` alone. Must never hand out a file whose size or frame is not that of
+through `io.safe_names` alone. Must never hand out a file whose size or frame is not that of
 the shard, and never read a file whole unless its size is right and every convention failed.
 """
 
@@ -20,8 +20,8 @@ import xxhash
 
 from tensorark.core.model import Shard, Span
 from tensorark.errors import Error, ReadFailed, Unsupported, quoted
-from tensorark.io.opened import Opened
-from tensorark.io.sibling import sibling
+from tensorark.io.open_file import OpenFile
+from tensorark.io.safe_names import beside
 
 STORE: Final = "blobs"
 """The folder beside a root in which shards may lie under ``<algorithm>/<hex>``."""
@@ -120,7 +120,7 @@ class Shards:
             and self.expected[label].size not in beside.names
         }
 
-    def prove(self, label: str, opened: Opened) -> None:
+    def prove(self, label: str, opened: OpenFile) -> None:
         """Require an opened file to be the shard `label` by its digest, which is read whole.
 
         Raises:
@@ -147,7 +147,7 @@ class Shards:
             Rejected: when the label cannot be part of a file name.
             ReadFailed: when a link of that name leads elsewhere (code ``unsafe-link``).
         """
-        return sibling(self.root.parent, f"{self.root.stem}-{label}.zt")
+        return beside(self.root.parent, f"{self.root.stem}-{label}.zt")
 
     def _plain(self, label: str) -> list[Path]:
         """Return the files that a label names by its stem: how an overlay names its base."""
@@ -156,7 +156,7 @@ class Shards:
             if self._is_gone(f"{label}.zt", folder):
                 continue
             with suppress(Error):
-                found.append(sibling(folder, f"{label}.zt"))
+                found.append(beside(folder, f"{label}.zt"))
         return found
 
     @property
@@ -170,7 +170,7 @@ class Shards:
         found = []
         for store in stores:
             with suppress(Error):
-                found.append(sibling(sibling(store, algorithm), digits))
+                found.append(beside(beside(store, algorithm), digits))
         return found
 
     def _identical(self, wanted: Shard) -> Path | None:
@@ -181,7 +181,7 @@ class Shards:
         for folder in self._folders:
             for name in self._sized(folder, wanted.size):
                 with suppress(Error):
-                    path = sibling(folder, name)
+                    path = beside(folder, name)
                     is_one = self._fault(path, wanted) is None
                     if is_one and self._digest(path, algorithm) == digits:
                         return path
@@ -226,7 +226,7 @@ class Shards:
             ReadFailed: when it is there and cannot be read.
         """
         try:
-            opened = Opened(path, mapped=False)
+            opened = OpenFile(path, mapped=False)
         except ReadFailed as error:
             if error.code in {"missing-file", "not-a-file"} or _is_unspeakable(error):
                 return ""
@@ -273,10 +273,10 @@ def digest_of_file(path: str | os.PathLike[str], algorithm: str) -> str:
     Raises:
         ReadFailed: when it cannot be read, or is changed meanwhile.
     """
-    return digest_of(Opened(path, mapped=False), algorithm)
+    return digest_of(OpenFile(path, mapped=False), algorithm)
 
 
-def digest_of(opened: Opened, algorithm: str) -> str:
+def digest_of(opened: OpenFile, algorithm: str) -> str:
     """Return the digest of an opened file (see `digest_of_file`)."""
     state = HASHES[algorithm]()
     buffer = memoryview(bytearray(min(_BLOCK, opened.size)))

@@ -45,7 +45,7 @@ class Memory:
 
 
 class Held:
-    """Bytes in memory that stand for a file under a label, as `Opened` does for one on the disk."""
+    """Bytes in memory for a file under a label, as `OpenFile` is one on the disk."""
 
     __slots__ = ("_view", "path", "size")
 

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from tensorark.io.memory import mapped
 
 
-class Lending:
+class PrivateMapping:
     """Lends ranges of the file behind `descriptor`, which it does not own."""
 
     __slots__ = ("_descriptor", "_ends", "_lock", "_size", "_starts", "_view")
@@ -25,7 +25,7 @@ class Lending:
         self._starts: list[int] = []  # the ranges lent from the present mapping: disjoint, sorted
         self._ends: list[int] = []
 
-    def lend(self, offset: int, length: int) -> memoryview | None:
+    def view(self, offset: int, length: int) -> memoryview | None:
         """Return a writable view that shares no byte with an earlier one; None when refused.
 
         One mapping serves all ranges until one is asked for again; then a fresh one is made, and

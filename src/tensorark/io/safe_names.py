@@ -17,7 +17,7 @@ from tensorark.errors import ReadFailed, Rejected, Unsupported, quoted
 _NOT_ON_WINDOWS: Final = re.compile(r":|[. ]\Z")
 
 
-def sibling(directory: str | os.PathLike[str], name: str) -> Path:
+def beside(directory: str | os.PathLike[str], name: str) -> Path:
     """Return the path of the file `name` in `directory`, whether or not it exists.
 
     `directory` is the folder in which the naming file was opened, before links are followed. A link
@@ -53,8 +53,8 @@ def sibling(directory: str | os.PathLike[str], name: str) -> Path:
     return path
 
 
-def descendant(directory: str | os.PathLike[str], name: str) -> Path:
-    """Return the path of the file `name` below `directory`, step by step as `sibling` does.
+def below(directory: str | os.PathLike[str], name: str) -> Path:
+    """Return the path of the file `name` below `directory`, step by step as `beside` does.
 
     Raises:
         Rejected: when a step of `name` is no plain file name (code ``unsafe-name``).
@@ -62,7 +62,7 @@ def descendant(directory: str | os.PathLike[str], name: str) -> Path:
     """
     path = Path(directory)
     for step in name.split("/"):
-        path = sibling(path, step)
+        path = beside(path, step)
     return path
 
 

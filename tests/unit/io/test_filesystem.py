@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensorark.io.mount import filesystem, is_remote
+from tensorark.io.filesystem import filesystem, is_remote
 
 TABLE = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw

@@ -19,8 +19,8 @@ from typing import Final
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed, quoted
 from tensorark.io.inputs import note
-from tensorark.io.lending import Lending
 from tensorark.io.memory import LENT, allocate, lend, mapped
+from tensorark.io.private_mapping import PrivateMapping
 from tensorark.io.source import octets, short_read, within
 
 _LARGE: Final = 1 << 20  # a read of this size is worth large pages of its own
@@ -34,7 +34,7 @@ _preadv: Callable[[int, Sequence[memoryview], int], int] | None = getattr(os, "p
 _log = logging.getLogger("tensorark")
 
 
-class Opened:
+class OpenFile:
     """An open file; it closes when the last reference to it goes.
 
     So a thread that still reads keeps the descriptor, and no other file can take its number.
@@ -44,8 +44,8 @@ class Opened:
         "_ahead",
         "_closing",
         "_descriptor",
-        "_lending",
         "_passed",
+        "_private",
         "_stamp",
         "_view",
         "path",
@@ -67,7 +67,7 @@ class Opened:
         self.size = status.st_size
         self._stamp = (status.st_size, status.st_mtime_ns)
         self._view = self._map() if mapped and self.size else None
-        self._lending = Lending(self._descriptor, self.size)
+        self._private = PrivateMapping(self._descriptor, self.size)
         self._ahead, self._passed = (0, memoryview(b"")), 0
 
     def __del__(self) -> None:
@@ -80,7 +80,7 @@ class Opened:
         """Whether reads are views of a mapping."""
         return self._view is not None
 
-    def at(self, path: str) -> Opened:
+    def at(self, path: str) -> OpenFile:
         """Name the file by `path`, which stays right when the process changes its folder."""
         self.path = path
         return self
@@ -99,16 +99,16 @@ class Opened:
             )
         self.size = length
 
-    def by_calls(self) -> Opened:
+    def by_calls(self) -> OpenFile:
         """Return the same open file without its mapping."""
         if self._view is None:
             return self
-        again = object.__new__(Opened)
+        again = object.__new__(OpenFile)
         again._descriptor = -1  # until there is one to close
         again._closing = self._closing
         again._descriptor = os.dup(self._descriptor)
         again.path, again.size, again._stamp = self.path, self.size, self._stamp
-        again._view, again._lending = None, Lending(again._descriptor, self.size)
+        again._view, again._private = None, PrivateMapping(again._descriptor, self.size)
         again._ahead, again._passed = (0, memoryview(b"")), 0
         return again
 
@@ -228,7 +228,7 @@ class Opened:
         within(span, self.size, self.path)
         if self._view is None:
             return None
-        return self._lending.lend(span.offset, span.length)
+        return self._private.view(span.offset, span.length)
 
     def evict(self, span: Span) -> None:
         """Let go of the resident pages that lie wholly inside `span`; they can be read again."""

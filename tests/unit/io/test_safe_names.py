@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tensorark.errors import ReadFailed, Rejected, Unsupported
-from tensorark.io.sibling import sibling
+from tensorark.io.safe_names import beside
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from tensorark.io.sibling import sibling
 )
 def test_what_is_not_a_plain_name_is_rejected(tmp_path, name):
     with pytest.raises(Rejected) as caught:
-        sibling(tmp_path, name)
+        beside(tmp_path, name)
     assert caught.value.code == "unsafe-name"
 
 
@@ -40,10 +40,10 @@ NOT_ON_WINDOWS = ["...", "C:", "c:weights", "weights.", "weights.zt...", "weight
 
 @pytest.mark.parametrize("name", NOT_ON_WINDOWS)
 def test_what_windows_takes_for_another_name_is_refused_there_alone(tmp_path, monkeypatch, name):
-    assert sibling(tmp_path, name) == tmp_path / name
-    monkeypatch.setattr("tensorark.io.sibling.os.name", "nt")
+    assert beside(tmp_path, name) == tmp_path / name
+    monkeypatch.setattr("tensorark.io.safe_names.os.name", "nt")
     with pytest.raises(Unsupported) as caught:
-        sibling(str(tmp_path), name)
+        beside(str(tmp_path), name)
     assert caught.value.code == "file-name"
 
 
@@ -52,21 +52,21 @@ def test_what_windows_takes_for_another_name_is_refused_there_alone(tmp_path, mo
     ["a", "model-00001-of-00002.safetensors", ".hidden", "..a", "ab:c", "ключ", "a b", "-rf"],
 )
 def test_a_plain_name_is_a_path_in_the_folder(tmp_path, name):
-    assert sibling(tmp_path, name) == tmp_path / name
+    assert beside(tmp_path, name) == tmp_path / name
 
 
 def test_a_link_within_the_folder_is_followed(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "real").write_bytes(b"1")
     (tmp_path / "link").symlink_to("deep/real")
-    assert sibling(tmp_path, "link").read_bytes() == b"1"
+    assert beside(tmp_path, "link").read_bytes() == b"1"
 
 
 def test_a_folder_reached_by_a_link_is_its_own_home(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a").write_bytes(b"1")
     (tmp_path / "alias").symlink_to("real")
-    assert sibling(tmp_path / "alias", "a").read_bytes() == b"1"
+    assert beside(tmp_path / "alias", "a").read_bytes() == b"1"
 
 
 @pytest.mark.parametrize("target", ["../secret", "/etc/hostname", "..", ".", "chain"])
@@ -77,7 +77,7 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path, target):
     (home / "chain").symlink_to("../secret")
     (home / "link").symlink_to(target)
     with pytest.raises(ReadFailed) as caught:
-        sibling(home, "link")
+        beside(home, "link")
     assert caught.value.code == "unsafe-link"
 
 
@@ -87,7 +87,7 @@ def test_a_folder_whose_name_begins_alike_is_not_inside(tmp_path):
     (tmp_path / "home2" / "a").write_bytes(b"1")
     (tmp_path / "home" / "link").symlink_to("../home2/a")
     with pytest.raises(ReadFailed):
-        sibling(tmp_path / "home", "link")
+        beside(tmp_path / "home", "link")
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def cache(tmp_path) -> Path:
 )
 def test_a_snapshot_may_link_to_the_blobs_of_its_cache(cache, folder, target):
     (cache / folder / "model.zt").symlink_to(target)
-    assert sibling(cache / folder, "model.zt").read_bytes() == b"blob"
+    assert beside(cache / folder, "model.zt").read_bytes() == b"blob"
 
 
 @pytest.mark.parametrize("target", ["../../refs/main", "../../blobs", "../../../blobs/d34d"])
@@ -117,7 +117,7 @@ def test_a_snapshot_may_link_to_nothing_else(cache, target):
     (cache.parent / "blobs" / "d34d").write_bytes(b"other")
     (cache / "snapshots/0a1b/model.zt").symlink_to(target)
     with pytest.raises(ReadFailed):
-        sibling(cache / "snapshots/0a1b", "model.zt")
+        beside(cache / "snapshots/0a1b", "model.zt")
 
 
 def test_blobs_that_are_a_link_elsewhere_do_not_count(cache):
@@ -126,16 +126,16 @@ def test_blobs_that_are_a_link_elsewhere_do_not_count(cache):
     (cache / "blobs").symlink_to(outside)
     (cache / "snapshots/0a1b/model.zt").symlink_to("../../blobs/d34d")
     with pytest.raises(ReadFailed):
-        sibling(cache / "snapshots/0a1b", "model.zt")
+        beside(cache / "snapshots/0a1b", "model.zt")
 
 
 def test_a_folder_that_is_no_snapshot_may_not_link_to_blobs(cache):
     (cache / "refs" / "model.zt").symlink_to("../blobs/d34d")
     with pytest.raises(ReadFailed):
-        sibling(cache / "refs", "model.zt")
+        beside(cache / "refs", "model.zt")
 
 
 def test_a_missing_file_and_a_loop_of_links_are_left_to_the_opening(tmp_path):
-    assert not os.path.lexists(sibling(tmp_path, "missing"))
+    assert not os.path.lexists(beside(tmp_path, "missing"))
     (tmp_path / "loop").symlink_to("loop")
-    assert sibling(tmp_path, "loop") == tmp_path / "loop"
+    assert beside(tmp_path, "loop") == tmp_path / "loop"
