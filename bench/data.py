@@ -11,7 +11,7 @@ import numpy as np
 import safetensors.numpy
 
 import tensorark
-from tensorark.codecs.numbers import Array
+from tensorark.layouts.numbers.dtypes import Array
 
 MIB = 1 << 20
 

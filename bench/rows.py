@@ -25,9 +25,9 @@ import zstandard
 
 import tensorark
 from bench.tasks import sync, touch
-from tensorark.codecs.numbers import Array
 from tensorark.core.types import ninfer
-from tensorark.vocab.layouts.nm import Pattern, Sparse
+from tensorark.layouts.nm.rules import Pattern, Sparse
+from tensorark.layouts.numbers.dtypes import Array
 
 Run = Callable[[], object]
 Way = Callable[[Path, Path], Run]
@@ -130,7 +130,7 @@ def _make_artifact(path: Path, arrays: dict[str, Array]) -> bytes:
 
 def _encoded(format_: str) -> bytes:
     """Return an object of `MATRIX`: random codes, or random weights where that is the way."""
-    from tensorark.codecs.ninfer import encoding, groups
+    from tensorark.layouts.ninfer import encoding, groups
 
     rng = np.random.default_rng(11)
     whole = _geometry(format_)
@@ -306,7 +306,7 @@ def copying(name: str, folder: Path, scratch: Path) -> Run:
 
 
 def decode(name: str, folder: Path, _scratch: Path) -> Run:
-    from tensorark.codecs.ninfer import decoding
+    from tensorark.layouts.ninfer import decoding
 
     whole = _geometry(FORMATS[name])
     data = memoryview((folder / f"{name}.object").read_bytes())
@@ -349,8 +349,8 @@ def load_json(folder: Path, _scratch: Path) -> Run:
 
 def _masked() -> tuple[Array, Array, Sparse]:
     """Return fp16 weights, a 2:4 mask of them, and how the two belong together."""
-    from tensorark.codecs.magnitude import magnitudes, select
-    from tensorark.codecs.masks import mask_of
+    from tensorark.layouts.nm.magnitude import magnitudes, select
+    from tensorark.layouts.nm.masks import mask_of
 
     weights = _weights()
     mask = mask_of(select(magnitudes(weights), TWO_OF_FOUR), TWO_OF_FOUR)
@@ -367,14 +367,14 @@ def _weights() -> Array:
 
 
 def expand(_folder: Path, _scratch: Path) -> Run:
-    from tensorark.codecs.masks import kept
+    from tensorark.layouts.nm.masks import kept
 
     _values, mask, sparse = _masked()
     return lambda: kept(mask, sparse)
 
 
 def densify(_folder: Path, _scratch: Path) -> Run:
-    from tensorark.codecs.masks import apply
+    from tensorark.layouts.nm.masks import apply
 
     weights, mask, sparse = _masked()
     return lambda: apply(weights, mask, sparse, out=None)
@@ -382,8 +382,8 @@ def densify(_folder: Path, _scratch: Path) -> Run:
 
 def prune_weights(_folder: Path, _scratch: Path) -> Run:
     """Choose, make the mask, and clear what it does not keep, all in memory on one core."""
-    from tensorark.codecs.magnitude import magnitudes, select
-    from tensorark.codecs.masks import apply, mask_of
+    from tensorark.layouts.nm.magnitude import magnitudes, select
+    from tensorark.layouts.nm.masks import apply, mask_of
 
     weights, sparse = _weights(), _sparse()
 

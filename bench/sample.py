@@ -18,7 +18,7 @@ from bench import tasks
 _IMPORTS = {
     "tensorark": [
         "tensorark.numpy",
-        "tensorark.codecs.layouts",
+        "tensorark.layouts.values",
         "tensorark.conversion",
         "tensorark.verification",
         "ml_dtypes",

@@ -10,10 +10,10 @@ import pytest
 
 import tensorark
 from conformance import run
-from tensorark.codecs.ninfer import notes as negative
 from tensorark.formats import FORMATS
 from tensorark.formats.ninfer import survey
 from tensorark.formats.tensorbit import survey as unspoken
+from tensorark.layouts.ninfer import remarks as negative
 from tests.judge import answer
 from tests.rulebook import CONFORMANCE as CORPUS
 from tests.rulebook import CORPORA, RULES

@@ -43,13 +43,13 @@ from tensorark.io.local import Access, LocalSource
 from tensorark.io.memory import allocate, installed
 from tensorark.io.safe_names import below, beside
 from tensorark.io.shards import Shards
-from tensorark.payload import Passing, is_ruled, judge_layout
+from tensorark.layouts.nm import rules as nm
+from tensorark.layouts.payload import Passing, is_ruled, judge_layout
 from tensorark.view import Ranges, TensorView
-from tensorark.vocab.layouts import nm
 
 if TYPE_CHECKING:
     from tensorark.carry import Carried
-    from tensorark.codecs.encoding import Decoder, Stored
+    from tensorark.encodings.encoding import Decoder, Stored
     from tensorark.formats.npz.rules import Running
     from tensorark.parameters import ParameterViews
 
@@ -585,7 +585,7 @@ class File(Mapping[str, TensorView]):
             Rejected: when its structure breaks a rule of its encoding.
             Unsupported: when the encoding is unknown.
         """
-        from tensorark.codecs.encodings import find
+        from tensorark.encodings import find
 
         if not isinstance(part.blob, Encoded):
             raise InvalidInput("the part is not encoded", code="raw", where=where)
@@ -603,7 +603,7 @@ class File(Mapping[str, TensorView]):
 
     def _stored(self, part: Part, where: tuple[str | int, ...]) -> Stored:
         """Return the stored bytes of a part, to be read in ranges."""
-        from tensorark.codecs.encoding import Stored
+        from tensorark.encodings.encoding import Stored
 
         spans = part.blob.spans
 

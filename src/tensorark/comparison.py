@@ -324,7 +324,7 @@ def _measure(tensor: Tensor, part: Part, pairs: Pairs) -> Change:
     """Count and measure the elements that differ, block by block."""
     import numpy as np
 
-    from tensorark.codecs.numbers import is_packed, numpy_dtype, unpack_nibbles
+    from tensorark.layouts.numbers.dtypes import is_packed, numpy_dtype, unpack_nibbles
 
     try:
         element = numpy_dtype(part.dtype, part.type)

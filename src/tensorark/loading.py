@@ -19,8 +19,8 @@ from tensorark.shards import declared_shards
 
 if TYPE_CHECKING:
     from tensorark.api import File
-    from tensorark.codecs.encoding import Decoder
-    from tensorark.codecs.numbers import Array
+    from tensorark.encodings.encoding import Decoder
+    from tensorark.layouts.numbers.dtypes import Array
 
 Where = tuple[str | int, ...]
 
@@ -57,8 +57,8 @@ def load_all(file: File, names: Iterable[str], *, verify: bool = False) -> dict[
         Rejected: when bytes do not match their digest.
         Unsupported: with `verify`, when nothing in the file tells whether the bytes are right.
     """
-    from tensorark.codecs.numbers import decode
     from tensorark.io.load import load
+    from tensorark.layouts.numbers.dtypes import decode
 
     # Each tensor is built when it is asked for.
     tensors = [(name, file.catalog.tensors[name]) for name in names]
@@ -121,7 +121,7 @@ class _Check:
             self._judge()
 
     def _judge(self) -> None:
-        from tensorark.codecs.content import Digested, digest
+        from tensorark.layouts.content import Digested, digest
 
         reading = Reading()
         if self._running is not None:

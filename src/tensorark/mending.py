@@ -46,10 +46,10 @@ from tensorark.formats.tensorbit.walk import (
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.io.local import LocalSource
-from tensorark.vocab.layouts.nm import ID, KEY, Sparse, mask_size, members
+from tensorark.layouts.nm.rules import ID, KEY, Sparse, mask_size, members
 
 if TYPE_CHECKING:
-    from tensorark.codecs.nm import Window
+    from tensorark.layouts.nm.values import Window
 
 __all__ = [
     "Explained",
@@ -594,7 +594,7 @@ class _Work:
                 self.tensors[name] = self._remasked(tensor, masks)
 
     def _remasked(self, tensor: Tensor, masks: Masks) -> Tensor:
-        from tensorark.codecs import nm
+        from tensorark.layouts.nm import values as nm
 
         window = nm.window_of(tensor, reader(self.file, tensor))
         sparse = window.sparse
@@ -670,7 +670,7 @@ def _applied(window: Window) -> Iterator[memoryview]:
 
 
 def _spelt(window: Window, sparse: Sparse) -> Iterator[memoryview]:
-    from tensorark.codecs import nm
+    from tensorark.layouts.nm import values as nm
 
     for start, stop in window.cuts(0, sparse.elements):
         keep = nm.kept(window.octets(start, stop), window.part(start, stop))

@@ -19,7 +19,7 @@ from tensorark.safeopen import SafeOpen
 
 if TYPE_CHECKING:
     from tensorark.api import PathLike
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.numbers.dtypes import Array
 
 __all__ = ["load", "load_file", "safe_open", "save", "save_file"]
 

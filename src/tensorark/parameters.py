@@ -19,7 +19,7 @@ from tensorark.formats.ninfer.uses import USE_RULES, Auxiliary, auxiliaries, of_
 from tensorark.view import Payload, TensorView
 
 if TYPE_CHECKING:
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.numbers.dtypes import Array
 
 
 class Tensors(Payload, Protocol):
@@ -121,7 +121,7 @@ class ParameterView:
         """Return the numpy type in which all pieces are exact."""
         import numpy as np
 
-        from tensorark.codecs.numbers import numpy_dtype
+        from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         plain = {"bf16": "bf16", "fp32": "f32", "int32": "i32"}
         names = {plain.get(each, "f32") for each in self.formats}

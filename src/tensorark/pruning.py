@@ -28,8 +28,8 @@ from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
+from tensorark.layouts.nm.rules import ID, Pattern, parse_pattern
 from tensorark.view import TensorView
-from tensorark.vocab.layouts.nm import ID, Pattern, parse_pattern
 
 __all__ = ["DENSE_NAMES", "Pruned", "Pruning", "choose", "prune"]
 

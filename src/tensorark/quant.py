@@ -13,15 +13,15 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.bits import pack
-from tensorark.codecs.laid import in_memory, sound
-from tensorark.codecs.layout import Laid
-from tensorark.codecs.numbers import Array, as_array, encode, ids_of, numpy_dtype
 from tensorark.core.brief import brief
 from tensorark.errors import InvalidInput
-from tensorark.vocab.layouts.mx import ID as MX
-from tensorark.vocab.layouts.quant import ID as QUANT_GROUP
-from tensorark.vocab.layouts.quant import ORDERS, WORDS
+from tensorark.layouts.in_memory import in_memory, sound
+from tensorark.layouts.layout import Laid
+from tensorark.layouts.mx.rules import ID as MX
+from tensorark.layouts.numbers.bits import pack
+from tensorark.layouts.numbers.dtypes import Array, as_array, encode, ids_of, numpy_dtype
+from tensorark.layouts.quant.rules import ID as QUANT_GROUP
+from tensorark.layouts.quant.rules import ORDERS, WORDS
 
 __all__ = ["Quantized", "dequantize", "quantize", "quantize_mx"]
 
@@ -59,7 +59,7 @@ def dequantize(laid: Laid) -> Array:
         Rejected: when it breaks a rule of its layout.
         Unsupported: when its layout is unknown.
     """
-    from tensorark.codecs.layouts import assemble
+    from tensorark.layouts.values import assemble
 
     return assemble(*in_memory(laid))
 

@@ -14,7 +14,7 @@ from tensorark.errors import Error, Hint, InvalidInput
 from tensorark.formats import safetensors
 from tensorark.io.fileset import scratch
 from tensorark.io.publish import publish
-from tensorark.payload import Passing
+from tensorark.layouts.payload import Passing
 from tensorark.writer import Writer, judged, revalidate
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _save_by_way(
 def _save_safetensors(
     arrays: Mapping[str, Any], path: PathLike, metadata: Mapping[str, object] | None
 ) -> None:
-    from tensorark.codecs.numbers import as_array, encode, ids_of, nbytes_of
     from tensorark.core.model import Span
+    from tensorark.layouts.numbers.dtypes import as_array, encode, ids_of, nbytes_of
 
     values = {name: as_array(array, ("objects", name)) for name, array in arrays.items()}
     tensors = []

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tensorark.codecs.numbers import Array
+from tensorark.layouts.numbers.dtypes import Array
 
 PAGE: Final = 4096
 """Gaps below a page are read through: a request costs more than the bytes."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tensorark.codecs.laid import sound
-from tensorark.codecs.layout import Laid
-from tensorark.codecs.numbers import Array, as_array, encode, ids_of
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Unsupported
+from tensorark.layouts.coo.rules import ID as COO
+from tensorark.layouts.csr.rules import ID as CSR
+from tensorark.layouts.in_memory import sound
+from tensorark.layouts.layout import Laid
+from tensorark.layouts.numbers.dtypes import Array, as_array, encode, ids_of
 from tensorark.view import TensorView
-from tensorark.vocab.layouts.coo import ID as COO
-from tensorark.vocab.layouts.csr import ID as CSR
 
 if TYPE_CHECKING:
     import torch
@@ -106,8 +106,8 @@ def read_csr(view: TensorView) -> tuple[Array, Array, Array]:
         InvalidInput: when it is stored otherwise.
         Rejected: when its payload breaks a rule.
     """
-    from tensorark.codecs.coo import read_values
-    from tensorark.codecs.csr import read_csr as read_indices
+    from tensorark.layouts.coo.values import read_values
+    from tensorark.layouts.csr.values import read_csr as read_indices
 
     _require(view, CSR)
     read = _reader(view)
@@ -122,8 +122,8 @@ def read_coo(view: TensorView) -> tuple[Array, Array]:
         InvalidInput: when it is stored otherwise.
         Rejected: when its payload breaks a rule.
     """
-    from tensorark.codecs.coo import read_coo as read_coords
-    from tensorark.codecs.coo import read_values
+    from tensorark.layouts.coo.values import read_coo as read_coords
+    from tensorark.layouts.coo.values import read_values
 
     _require(view, COO)
     read = _reader(view)
@@ -220,7 +220,7 @@ def from_torch(tensor: torch.Tensor) -> Laid:
         Unsupported: when torch is not installed.
     """
     _need_torch()
-    from tensorark.codecs.torch import sparse_parts
+    from tensorark.layouts.numbers.torch import sparse_parts
 
     values, indices, indptr = sparse_parts(tensor)
     if indptr is None:
@@ -236,7 +236,7 @@ def to_torch(view: TensorView) -> torch.Tensor:
         Unsupported: when torch is not installed, or has no such type.
     """
     _need_torch()
-    from tensorark.codecs.torch import from_array, sparse_coo, sparse_csr, torch_dtype
+    from tensorark.layouts.numbers.torch import from_array, sparse_coo, sparse_csr, torch_dtype
 
     _require(view, CSR, COO)
     dtype = torch_dtype(view.dtype)
@@ -252,7 +252,7 @@ def to_torch(view: TensorView) -> torch.Tensor:
 
 def _need_torch() -> None:
     try:
-        import tensorark.codecs.torch  # noqa: F401 - the one place that imports torch
+        import tensorark.layouts.numbers.torch  # noqa: F401 - the one place that imports torch
     except ImportError as error:
         hint = "pip install 'tensorark[torch]'"
         raise Unsupported("torch is not installed", code="no-torch", hint=hint) from error

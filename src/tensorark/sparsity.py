@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from tensorark import api
 from tensorark.api import File, PathLike
-from tensorark.codecs import nm
-from tensorark.codecs.layout import Bytes
 from tensorark.core.brief import brief
+from tensorark.layouts.layout import Bytes
+from tensorark.layouts.nm import values as nm
+from tensorark.layouts.nm.rules import ID
 from tensorark.view import TensorView
-from tensorark.vocab.layouts.nm import ID
 
 __all__ = ["Counted", "counts", "first_groups"]
 

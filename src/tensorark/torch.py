@@ -17,9 +17,9 @@ except ImportError as error:
     raise ModuleNotFoundError(detail, name="torch") from error
 
 from tensorark import api
-from tensorark.codecs.torch import from_array, to_array, torch_dtype
 from tensorark.errors import InvalidInput
 from tensorark.io.inputs import operation
+from tensorark.layouts.numbers.torch import from_array, to_array, torch_dtype
 from tensorark.loading import load_all, named
 from tensorark.safeopen import SafeOpen
 
@@ -151,7 +151,7 @@ def safe_open(
         raise InvalidInput("this gives torch tensors", code="framework", found=framework, hint=hint)
 
     def part(values: Any) -> torch.Tensor:
-        from tensorark.codecs.numbers import ids_of
+        from tensorark.layouts.numbers.dtypes import ids_of
 
         array = np.array(values)
         dtype, type_ = ids_of(array.dtype)

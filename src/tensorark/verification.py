@@ -29,11 +29,11 @@ from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, 
 from tensorark.formats.zt.digest import content_digest as digest_of
 from tensorark.hub import model_of
 from tensorark.io.shards import HASHES
-from tensorark.payload import Passing, Reader
+from tensorark.layouts.ninfer.geometry import PREFIX
+from tensorark.layouts.ninfer.rules import is_ninfer
+from tensorark.layouts.nm.rules import ID as NM
+from tensorark.layouts.payload import Passing, Reader
 from tensorark.shards import check_shards
-from tensorark.vocab.layouts.ninfer import is_ninfer
-from tensorark.vocab.layouts.nm import ID as NM
-from tensorark.vocab.ninfer import PREFIX
 
 if TYPE_CHECKING:
     from tensorark.formats.ninfer.directory import Directory
@@ -424,7 +424,7 @@ def _judge_digest(
         )
     found = computed(known)
     if found != stored:
-        from tensorark.codecs.content import Digested, digest
+        from tensorark.layouts.content import Digested, digest
 
         reading.require((digest,), Digested(where, stored, found, part.blob.spans))
     return True
@@ -452,7 +452,7 @@ def _judge_layout(
     notes: Reading,
 ) -> None:
     """Check what the layout demands of its payload; what is only worth a note goes to `notes`."""
-    from tensorark.codecs.layouts import judge
+    from tensorark.layouts.values import judge
 
     def read(role: str, start: int = 0, stop: int | None = None) -> memoryview:
         return contents[role][start:stop] if role in contents else large(role, start, stop)
@@ -460,7 +460,7 @@ def _judge_layout(
     large = Reader(file, tensor)
     judge(tensor, read, reading)
     if is_ninfer(tensor.layout):
-        from tensorark.codecs.ninfer.notes import remark
+        from tensorark.layouts.ninfer.remarks import remark
 
         remark(tensor, read("data"), notes)
 

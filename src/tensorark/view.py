@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.types import DTYPES, TYPES
 from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
-from tensorark.vocab.layouts import check, profile_of
-from tensorark.vocab.layouts.dense import DENSE
+from tensorark.layouts import check, profile_of
+from tensorark.layouts.dense.rules import DENSE
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from tensorark.codecs.layout import Bytes, Layout
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.layout import Bytes, Layout
+    from tensorark.layouts.numbers.dtypes import Array
 
 _DENSE: Final = "dense"
 _CHECKED: Final = frozenset({"bool", "f4_e2m1"})
@@ -217,7 +217,7 @@ class TensorView:
             Unsupported: when torch has no such type, or is not installed.
         """
         try:
-            from tensorark.codecs.torch import from_array, from_buffer, torch_dtype
+            from tensorark.layouts.numbers.torch import from_array, from_buffer, torch_dtype
         except ImportError as error:
             hint = "pip install 'tensorark[torch]'"
             raise Unsupported("torch is not installed", code="no-torch", hint=hint) from error
@@ -251,7 +251,7 @@ class TensorView:
     ) -> Array:
         import numpy as np
 
-        from tensorark.codecs.rounding import rounded
+        from tensorark.layouts.numbers.rounding import rounded
 
         values = self.numpy()
         if dtype is not None and values.dtype != dtype:
@@ -263,7 +263,7 @@ class TensorView:
     def __dlpack__(self, **options: Any) -> Any:
         import numpy as np
 
-        from tensorark.codecs.numbers import numpy_dtype
+        from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         data = self._writable()
         if not data:
@@ -289,7 +289,7 @@ class TensorView:
             IndexError: for the indices for which numpy raises it.
         """
         from tensorark import slicing
-        from tensorark.codecs.numbers import numpy_dtype
+        from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         layout, read = self._admitted()
         partial, part = layout.elements, self._main
@@ -336,7 +336,7 @@ class TensorView:
             Rejected: when the tensor breaks a rule that its format judges late.
             Unsupported: when the layout, or a type in it, is unknown.
         """
-        from tensorark.codecs.layouts import admit
+        from tensorark.layouts.values import admit
 
         self._check_size()
         self._file.judge(self.name)

@@ -38,17 +38,17 @@ from tensorark.io.inputs import aside, refuse_input
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.io.source import octets
-from tensorark.payload import Passing, Ranges, is_ruled, judge_layout
-from tensorark.vocab.layouts import profile_of
-from tensorark.vocab.layouts.dense import DENSE
+from tensorark.layouts import profile_of
+from tensorark.layouts.dense.rules import DENSE
+from tensorark.layouts.payload import Passing, Ranges, is_ruled, judge_layout
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from tensorark.codecs.encoding import Encoder
-    from tensorark.codecs.encodings import Compression
-    from tensorark.codecs.layout import Laid
-    from tensorark.codecs.numbers import Array
+    from tensorark.encodings import Compression
+    from tensorark.encodings.encoding import Encoder
+    from tensorark.layouts.layout import Laid
+    from tensorark.layouts.numbers.dtypes import Array
 
 Ids = tuple[str, str | None]
 """A storage type, and a logical type or None."""
@@ -172,8 +172,8 @@ class Assembly:
 
         if not isinstance(part.blob, Encoded):
             return read
-        from tensorark.codecs.encoding import Stored
-        from tensorark.codecs.encodings import find
+        from tensorark.encodings import find
+        from tensorark.encodings.encoding import Stored
 
         stored = Stored(nbytes=span.length, read=read, where=where)
         encoding = find(part.blob.encoding, where)
@@ -376,7 +376,7 @@ class Writer:
                 byte is none that their type allows, or the file is to be canonical and the tensor
                 encoded.
         """
-        from tensorark.codecs.numbers import as_array, encode, ids_of
+        from tensorark.layouts.numbers.dtypes import as_array, encode, ids_of
 
         where = ("objects", name)
         values = as_array(array, where)
@@ -696,7 +696,7 @@ def compression_of(
     """
     if name is None and level is None and frame_size is None:
         return None  # zstandard is not imported in vain
-    from tensorark.codecs.encodings import compression
+    from tensorark.encodings import compression
 
     return compression(name, level=level, frame_size=frame_size)
 

@@ -22,9 +22,9 @@ from conformance.build import seekable as by_hand
 from conformance.build.image import FLOOR, image
 from conformance.build.manifest import root
 from tensorark import Limits, Writer
-from tensorark.codecs.seekable import ID
 from tensorark.core.model import Encoded, Raw, Span
-from tensorark.io.open_file import Opened
+from tensorark.encodings.zstd.rules import ID
+from tensorark.io.open_file import OpenFile
 from tensorark.verification import verify
 from tests.conformance.corpus_files import CORPUS, index, published, vectors
 from tests.conformance.test_zstd import LAXER
@@ -182,13 +182,13 @@ def test_verifying_climbs_the_transport_rung(path, io):
 
 def test_frames_that_were_passed_on_do_not_stay_in_memory(path, io, tmp_path, monkeypatch):
     """The mapped pages of a compressed part are let go of, as those of a raw one are."""
-    evicted, real = set(), Opened.evict
+    evicted, real = set(), OpenFile.evict
 
     def evict(self, span):
         evicted.add(span)
         real(self, span)
 
-    monkeypatch.setattr(Opened, "evict", evict)
+    monkeypatch.setattr(OpenFile, "evict", evict)
     spans = {
         span: isinstance(blob, Encoded)
         for blob in blobs(path).values()

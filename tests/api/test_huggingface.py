@@ -31,7 +31,7 @@ from tensorark.parameters import ParameterViews
 from tensorark.verification import verify
 from tests import synthetic
 from tests.synthetic import HEADS, KEYS, KV, D, H
-from tests.unit.codecs import scalar
+from tests.unit.layouts import scalar
 
 ID = bytes(range(16))
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensorark
-from tensorark.codecs import npy
 from tensorark.core.model import Part, Raw, Span, Tensor
+from tensorark.encodings.npy import codec as npy
 from tensorark.formats import npz
 from tensorark.numpy import save_file
 

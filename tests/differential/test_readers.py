@@ -18,7 +18,7 @@ import pytest
 
 import tensorark
 from conformance.build import cbor
-from tensorark.codecs.layout import Laid
+from tensorark.layouts.layout import Laid
 from tests.differential import mutants, readers
 from tests.differential.mutants import Image
 from tests.differential.readers import Answer

@@ -321,7 +321,7 @@ RACING = """
 import os, sys
 from tensorark.errors import ReadFailed
 from tensorark.io.local import LocalSource
-from tensorark.io.open_file import Opened
+from tensorark.io.open_file import OpenFile
 from tensorark.core.model import Span
 path = sys.argv[1]
 with open(path, "wb") as file:
@@ -329,7 +329,7 @@ with open(path, "wb") as file:
 source = LocalSource(path, io="pread")
 os.truncate(path, (1 << 20) + 5)
 checks = []
-Opened.recheck = lambda opened: checks.append(opened)  # as if the file were cut after the check
+OpenFile.recheck = lambda opened: checks.append(opened)  # as if the file were cut after the check
 for span in (Span(1 << 20, 10), Span(1 << 20, 2 << 20), Span(2 << 20, 1)):
     for ask in (lambda: source.read([span]), lambda: source.readinto(span, bytearray(span.length))):
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.build import image as build
-from tensorark.codecs.encodings import compression
+from tensorark.encodings import compression
 
 
 def image(tensors, *, encoding=None, attributes=None):

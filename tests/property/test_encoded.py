@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import tensorark
 import tensorark.numpy as ark
 from conformance.build import seekable as by_hand
-from tensorark.codecs.encoding import Stored
-from tensorark.codecs.encodings import ENCODINGS, compression
-from tensorark.codecs.seekable import ID
 from tensorark.core.rules import Reading
+from tensorark.encodings import ENCODINGS, compression
+from tensorark.encodings.encoding import Stored
+from tensorark.encodings.zstd.rules import ID
 from tests.conformance.zstd_judge import Broken, decode
 from tests.property.strategies import arrays, names
 

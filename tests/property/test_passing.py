@@ -20,14 +20,14 @@ import tensorark.numpy
 import tensorark.torch
 from tensorark import splitting
 from tensorark.amendment import append, repack
-from tensorark.codecs.layout import Laid
 from tensorark.conversion import convert
+from tensorark.layouts.layout import Laid
 from tensorark.merging import merge
 from tensorark.overlays import overlay
 from tensorark.verification import verify
 from tests.property import images
 from tests.property.test_values import dense, masked, microscaled, of_ninfer, sparse
-from tests.unit.codecs.test_grouped import schemes
+from tests.unit.layouts.test_grouped import schemes
 
 SHAPES = {
     "dense": dense(),

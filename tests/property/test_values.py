@@ -21,12 +21,12 @@ import tensorark.numpy
 import tensorark.torch
 from conformance.build import image as build
 from tensorark import sparse as sparse_of
-from tensorark.codecs.layout import Laid
+from tensorark.layouts.layout import Laid
 from tensorark.verification import verify
 from tests.property import images
 from tests.property.strategies import DTYPES, plain_arrays
-from tests.unit.codecs import scalar
-from tests.unit.codecs.test_grouped import schemes
+from tests.unit.layouts import scalar
+from tests.unit.layouts.test_grouped import schemes
 
 IDS = {
     np.dtype(ml_dtypes.bfloat16): ("bf16", None),

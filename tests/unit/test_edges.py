@@ -10,8 +10,8 @@ import pytest
 
 import tensorark
 from conformance.build import image as build
-from tensorark.codecs.seekable import survey
 from tensorark.core.model import Part, Raw, Span, Tensor
+from tensorark.encodings.zstd.rules import survey
 from tensorark.formats.safetensors.write import refusals
 from tensorark.formats.zt.frame import MAX_MANIFEST, RawFrame, manifest_bounds
 

@@ -10,7 +10,7 @@ import pytest
 from tensorark.core.model import Span
 from tensorark.errors import ReadFailed
 from tensorark.io.memory import LENT, lend
-from tensorark.io.open_file import Opened
+from tensorark.io.open_file import OpenFile
 
 SIZE = 5 * LENT // 2 + 77
 
@@ -32,7 +32,7 @@ def test_passing_gives_the_bytes_and_pieces_stay_what_they_are(path, data, mappe
     spans = [Span(0, SIZE), Span(SIZE, 0), Span(7, LENT), Span(SIZE - 5, 5)]
     spans += [Span(at, 256) for at in range(0, 200_000, 300)]  # close together: read ahead
     spans += [Span(rng.randrange(SIZE - 90_000), rng.randrange(90_000)) for _ in range(50)]
-    opened = Opened(path, mapped=mapped)
+    opened = OpenFile(path, mapped=mapped)
     kept = [list(opened.passing(span)) for span in spans]  # all of them at once
     for span, pieces in zip(spans, kept, strict=True):
         assert all(piece.readonly for piece in pieces)
@@ -54,7 +54,7 @@ def test_lent_memory_is_used_again_only_when_its_last_view_is_gone():
 
 @pytest.mark.parametrize("length", [256, LENT])
 def test_a_file_that_changes_is_noticed_before_its_new_bytes_pass(path, data, length):
-    opened = Opened(path, mapped=False)
+    opened = OpenFile(path, mapped=False)
     list(opened.passing(Span(0, 256)))
     status = path.stat()
     with path.open("r+b") as file:
@@ -67,7 +67,7 @@ def test_a_file_that_changes_is_noticed_before_its_new_bytes_pass(path, data, le
 
 
 def test_a_file_that_is_cut_is_an_error(path):
-    opened = Opened(path, mapped=False)
+    opened = OpenFile(path, mapped=False)
     os.truncate(path, LENT)
     for length in (100, LENT):
         with pytest.raises(ReadFailed) as caught:

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import xxhash
 
-from tensorark.codecs.content import CSR_RULES, Csr
 from tensorark.core.conversation import drive
 from tensorark.core.rules import Fault, Finding, Reading, rule
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.canonical import judge
 from tensorark.formats.zt.frame import FOOTER, MAGIC
 from tensorark.formats.zt.read import read
+from tensorark.layouts.content import CSR_RULES, Csr
 from tensorark.wire.cbor import encode
 from tests.unit.sources import Memory
 

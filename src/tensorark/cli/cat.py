@@ -21,7 +21,7 @@ from tensorark.errors import InvalidInput, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.numbers.dtypes import Array
 
 
 @verb(
@@ -150,7 +150,7 @@ def _chunks(
         if array.dtype.kind == "V":
             out.note(f"note: numpy has no {view.dtype}; load it and view it as ml_dtypes' type")
         yield _header(array)
-    from tensorark.codecs.numbers import encode
+    from tensorark.layouts.numbers.dtypes import encode
 
     if form == "npy" and view.dtype == "f4_e2m1":
         yield array.tobytes()  # one byte an element, as numpy indexes it

@@ -14,7 +14,7 @@ from tensorark import api
 from tensorark.api import File
 from tensorark.cli.terminal import Terminal
 from tensorark.errors import NotFound, Rejected, place, quoted
-from tensorark.vocab.layouts import check, profile_of
+from tensorark.layouts import check, profile_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

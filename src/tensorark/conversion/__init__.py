@@ -34,7 +34,7 @@ from tensorark.errors import InvalidInput, quoted
 from tensorark.folder import require_whole
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
-from tensorark.vocab.layouts.nm import ID as NM
+from tensorark.layouts.nm.rules import ID as NM
 from tensorark.writer import compacted
 
 __all__ = ["TARGETS", "Conversion", "Loss", "Options", "Target", "convert", "target_of"]

@@ -19,10 +19,10 @@ from tensorark.core.brief import brief
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
-from tensorark.vocab.layouts.nm import ID, QUANTIZED, members
+from tensorark.layouts.nm.rules import ID, QUANTIZED, members
 
 if TYPE_CHECKING:
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.numbers.dtypes import Array
 
 FLOATS: Final = ("f64", "f32", "f16", "bf16")
 _VALUES: Final = 1 << 20
@@ -90,8 +90,8 @@ def _role(tensor: Tensor) -> str | None:
 def _pieces(file: File, tensor: Tensor, role: str, report: Casting) -> Iterator[memoryview]:
     import numpy as np
 
-    from tensorark.codecs.numbers import numpy_dtype
-    from tensorark.codecs.rounding import rounded
+    from tensorark.layouts.numbers.dtypes import numpy_dtype
+    from tensorark.layouts.numbers.rounding import rounded
 
     part = tensor.parts[role]
     element, goal = numpy_dtype(part.dtype), numpy_dtype(report.dtype)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark.api import File
 from tensorark.carry import brought_home
-from tensorark.codecs.layout import Bytes
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.core.model import Catalog, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
-from tensorark.vocab.layouts.nm import ID
+from tensorark.layouts.layout import Bytes
+from tensorark.layouts.nm.rules import ID
 
 if TYPE_CHECKING:
-    from tensorark.codecs.nm import Window
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.nm.values import Window
+    from tensorark.layouts.numbers.dtypes import Array
 
 Masking = Literal["checked", "masked", "stored"]
 """What becomes of a weight whose mask bit is clear.
@@ -79,8 +79,8 @@ def octets(values: Array) -> memoryview:
 
 
 def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]) -> Tensor:
-    from tensorark.codecs import nm
-    from tensorark.codecs.numbers import ids_of
+    from tensorark.layouts.nm import values as nm
+    from tensorark.layouts.numbers.dtypes import ids_of
 
     window = nm.window_of(tensor, reader(file, tensor))
     is_plain = window.sparse.dtype == "int8" and not window.is_scaled  # the codes are the values
@@ -102,7 +102,7 @@ def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]
 
 def _pieces(window: Window, masking: Masking) -> Iterator[memoryview]:
     """Yield the dense bytes of a tensor."""
-    from tensorark.codecs import nm
+    from tensorark.layouts.nm import values as nm
 
     chosen = replace(window, masked=window.masked and masking != "stored")
     for start, stop in window.cuts(0, window.sparse.elements):

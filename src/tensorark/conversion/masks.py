@@ -21,13 +21,13 @@ from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
-from tensorark.vocab.layouts.nm import ID, KEY, Pattern, mask_size
+from tensorark.layouts.nm.rules import ID, KEY, Pattern, mask_size
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.numbers.dtypes import Array
 
     Bits = npt.NDArray[np.bool_]
 
@@ -165,8 +165,8 @@ class _Bitmask:
         """
         import numpy as np
 
-        from tensorark.codecs import nm
-        from tensorark.codecs.numbers import numpy_dtype
+        from tensorark.layouts.nm import values as nm
+        from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         part = self.values.parts["data"]
         element = numpy_dtype(part.dtype, part.type)
@@ -274,7 +274,7 @@ def _masked(
     """Yield the bytes of weights, those without their flag as zeros."""
     import numpy as np
 
-    from tensorark.codecs.numbers import numpy_dtype
+    from tensorark.layouts.numbers.dtypes import numpy_dtype
 
     element = numpy_dtype(weight.parts["data"].dtype)
     found = _rows(file, weight, element, _step(weight.shape))
@@ -319,8 +319,8 @@ def _detect(work: _Work, name: str) -> None:
         return
 
     def flags() -> Iterator[Bits]:
-        from tensorark.codecs import nm
-        from tensorark.codecs.numbers import numpy_dtype
+        from tensorark.layouts.nm import values as nm
+        from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         for values in _rows(work.file, tensor, numpy_dtype(part.dtype), _step(tensor.shape)):
             yield nm.nonzero(values.reshape(-1)).reshape(values.shape)
@@ -398,7 +398,7 @@ def mask_pieces(flags: Callable[[], Iterator[Bits]], pattern: Pattern) -> Iterat
     """Yield the mask bytes of flags, with zeros added so that each whole group keeps N weights."""
     import numpy as np
 
-    from tensorark.codecs import nm
+    from tensorark.layouts.nm import values as nm
 
     rest: Bits = np.empty(0, np.bool_)
     for keep in flags():
@@ -415,7 +415,7 @@ def _pattern_of(
     flags: Iterator[Bits], shape: tuple[int, ...], stated: Pattern | None = None
 ) -> Pattern | None:
     """Return the tightest N:M along the last axis; None where there is none."""
-    from tensorark.codecs import nm
+    from tensorark.layouts.nm import values as nm
 
     length = shape[-1] if shape else 0
     search = nm.Search(length, stated)
@@ -465,7 +465,7 @@ def _flags(file: File, mask: Tensor) -> Iterator[Bits]:
     """
     import numpy as np
 
-    from tensorark.codecs.numbers import numpy_dtype
+    from tensorark.layouts.numbers.dtypes import numpy_dtype
 
     part = mask.parts["data"]
     element = np.dtype(np.uint8) if part.type == "bool" else numpy_dtype(part.dtype, part.type)

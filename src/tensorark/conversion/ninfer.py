@@ -44,12 +44,12 @@ from tensorark.formats.ninfer.directory import (
     tensor_of,
 )
 from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame, payload_start
-from tensorark.formats.ninfer.layouts import ALIGNMENT, align_up
 from tensorark.formats.ninfer.read import judge_directory
 from tensorark.formats.ninfer.survey import gaps
 from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
 from tensorark.hub import ATTRIBUTE, ROLE, description_of, payload_of
 from tensorark.io.inputs import operation
+from tensorark.layouts.ninfer.geometry import ALIGNMENT, align_up
 from tensorark.parameters import directory_of, judge_uses
 from tensorark.writer import require_suffix
 

@@ -16,15 +16,15 @@ from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.recast import Pieces, computed
 from tensorark.core.model import Part, Tensor
 from tensorark.errors import InvalidInput, quoted
+from tensorark.layouts.nm.rules import ID, KEY, Pattern, Sparse, mask_size
 from tensorark.view import TensorView
-from tensorark.vocab.layouts.nm import ID, KEY, Pattern, Sparse, mask_size
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from tensorark.codecs.masks import Bits, Octets
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.nm.masks import Bits, Octets
+    from tensorark.layouts.numbers.dtypes import Array
 
 _WEIGHTS: Final = 1 << 20
 """Weights that are pruned at a time."""
@@ -149,7 +149,7 @@ class Work:
     """
 
     def __init__(self, file: File, tensor: Tensor, pattern: Pattern, axis: int) -> None:
-        from tensorark.codecs.numbers import numpy_dtype
+        from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         self.report = Pruned(tensor.name, str(pattern), tensor.elements)
         self._tensor = tensor
@@ -173,7 +173,7 @@ class Work:
         """Let weights stay that have the N largest scores of their group."""
 
         def chooser(start: int, weights: Array) -> Bits:
-            from tensorark.codecs import magnitude
+            from tensorark.layouts.nm import magnitude
 
             found = scores.elements(start, start + weights.size)
             return magnitude.select(
@@ -205,12 +205,12 @@ class Work:
         self._chooser = chooser
 
     def _largest(self, _start: int, weights: Array) -> Bits:
-        from tensorark.codecs import magnitude
+        from tensorark.layouts.nm import magnitude
 
         return magnitude.select(self._grouped(magnitude.magnitudes(weights)), self._pattern)
 
     def _largest_of_half(self, _start: int, weights: Array) -> Bits:
-        from tensorark.codecs import magnitude
+        from tensorark.layouts.nm import magnitude
 
         keys = _squares(weights)
         keys[keys < self._threshold()] = 0
@@ -269,7 +269,7 @@ class Work:
             yield octets(after)
 
     def _pruned(self, start: int, before: Array) -> Array:
-        from tensorark.codecs import nm
+        from tensorark.layouts.nm import values as nm
 
         if self._inner == 1:
             sparse = Sparse(
@@ -289,7 +289,7 @@ class Work:
 
     def _mask(self, start: int, weights: Array) -> Octets:
         """Return the mask bytes of some weights, from the cache the second time."""
-        from tensorark.codecs import nm
+        from tensorark.layouts.nm import values as nm
 
         held = self._cache.pop(start, None)
         if held is not None:
@@ -307,7 +307,7 @@ class Work:
         if self._least is None:
             import numpy as np
 
-            from tensorark.codecs.magnitude import Threshold
+            from tensorark.layouts.nm.magnitude import Threshold
 
             count = self._tensor.elements
             keep = max(1, int(np.float32(0.5) * np.float32(count)))

@@ -21,11 +21,11 @@ from tensorark.core.brief import brief
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.affine import AFFINE, Affine
-from tensorark.vocab.layouts.affine import ID as MLX
-from tensorark.vocab.layouts.quant import ID as QUANT_GROUP
-from tensorark.vocab.layouts.quant import QUANT, Quant
+from tensorark.layouts import check
+from tensorark.layouts.affine.rules import AFFINE, Affine
+from tensorark.layouts.affine.rules import ID as MLX
+from tensorark.layouts.quant.rules import ID as QUANT_GROUP
+from tensorark.layouts.quant.rules import QUANT, Quant
 
 ORIGIN: Final = "tensorark.checkpoint"
 """The attribute that says what an imported tensor was made of; exporting needs it."""
@@ -189,7 +189,7 @@ _ROLES: Final = {"qweight": "data", "scales": "scales", "qzeros": "zeros"}
 
 def _ours(work: _Work, layer: _Packed, role: str) -> Iterator[memoryview]:
     """Compute a part of `zt.quant_group/1` from the tensors of a layer."""
-    from tensorark.codecs import checkpoints
+    from tensorark.layouts.quant import checkpoints
 
     is_awq = layer.method == "awq"
     old = next(old for old, new in _ROLES.items() if new == role)
@@ -272,7 +272,7 @@ def _measured(config: Config, tensors: Mapping[str, Tensor]) -> _Packed:
 
 def _require_order(work: _Work, layer: _Packed, config: Config) -> None:
     """Require groups to follow each other: the profile knows no others."""
-    from tensorark.codecs.checkpoints import is_plain_order
+    from tensorark.layouts.quant.checkpoints import is_plain_order
 
     if layer.method == "awq":
         if "g_idx" in layer.tensors:
@@ -288,7 +288,7 @@ def _require_order(work: _Work, layer: _Packed, config: Config) -> None:
 
 def _require_zeros(work: _Work, layer: _Packed, config: Config) -> None:
     """Require the zero points to mean one thing to all who read them."""
-    from tensorark.codecs.checkpoints import codes_of
+    from tensorark.layouts.quant.checkpoints import codes_of
 
     if not layer.add:
         return
@@ -381,7 +381,7 @@ def _plain(tensor: Tensor, role: str) -> Part:
 
 
 def _export_packed(work: _Work, stem: str, tensor: Tensor, origin: Mapping[str, object]) -> None:
-    from tensorark.codecs.checkpoints import codes_of
+    from tensorark.layouts.quant.checkpoints import codes_of
 
     scheme: Quant = check(QUANT, tensor)
     add, has_index = origin.get("zeros_less", 0), origin.get("g_idx", False)
@@ -426,7 +426,7 @@ def _export_packed(work: _Work, stem: str, tensor: Tensor, origin: Mapping[str, 
 
 def _theirs(work: _Work, tensor: Tensor, layer: _Packed, role: str) -> Iterator[memoryview]:
     """Compute a tensor of a GPTQ or AWQ layer from the parts of `zt.quant_group/1`."""
-    from tensorark.codecs import checkpoints
+    from tensorark.layouts.quant import checkpoints
 
     if role == "g_idx":
         yield checkpoints.plain_order(layer.inputs, layer.group_size)

@@ -20,7 +20,7 @@ from tensorark.formats.zt.digest import content_digest
 from tensorark.io.fileset import fresh, numbered, publish_set, require_free, retire
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.vocab.ninfer import PREFIX
+from tensorark.layouts.ninfer.geometry import PREFIX
 from tensorark.writer import CHUNK, check_digest, revalidate
 
 

@@ -18,11 +18,11 @@ from tensorark.conversion.quantized import Recasting
 from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput
-from tensorark.vocab.layouts.nm import ID
+from tensorark.layouts.nm.rules import ID
 
 if TYPE_CHECKING:
-    from tensorark.codecs.numbers import Array
-    from tensorark.codecs.semistructured import Form
+    from tensorark.layouts.nm.semistructured import Form
+    from tensorark.layouts.numbers.dtypes import Array
 
 KEY: Final = "semi_structured"
 """The attribute of an exported pair: form, shape, dtype."""
@@ -60,7 +60,8 @@ def export_packed(file: File) -> tuple[File, Recasting]:
 
 
 def _pair(file: File, tensor: Tensor, made: dict[str, Pieces]) -> tuple[Tensor, Tensor]:
-    from tensorark.codecs import nm, semistructured
+    from tensorark.layouts.nm import semistructured
+    from tensorark.layouts.nm import values as nm
 
     window = nm.window_of(tensor, reader(file, tensor))
     if window.is_scaled or window.sparse.dtype == "int4":
@@ -101,7 +102,7 @@ def _pair(file: File, tensor: Tensor, made: dict[str, Pieces]) -> tuple[Tensor, 
 
 
 def _meta(chunks: Callable[[], Iterator[Array]], rows: int, form: Form) -> Iterator[memoryview]:
-    from tensorark.codecs import semistructured
+    from tensorark.layouts.nm import semistructured
 
     codes = (semistructured.codes_of(chunk, form) for chunk in chunks())
     yield octets(semistructured.meta_of(codes, rows, form))

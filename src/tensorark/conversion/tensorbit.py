@@ -26,7 +26,7 @@ from tensorark.formats.tensorbit.write import Placed
 from tensorark.io.fileset import publish_folder
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.vocab.layouts.nm import KEY, members
+from tensorark.layouts.nm.rules import KEY, members
 from tensorark.writer import CHUNK, check_digest, revalidate
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from tensorark.codecs.encoding import Encoder, Encoding
-from tensorark.codecs.seekable import MOST_CONTENT
-from tensorark.codecs.zstd import ZSTD_SEEKABLE
+from tensorark.encodings.encoding import Encoder, Encoding
+from tensorark.encodings.zstd.codec import ZSTD_SEEKABLE
+from tensorark.encodings.zstd.rules import MOST_CONTENT
 from tensorark.errors import Hint, InvalidInput, Unsupported, Where
 
 ENCODINGS: Final[Mapping[str, Encoding]] = MappingProxyType({ZSTD_SEEKABLE.id: ZSTD_SEEKABLE})
@@ -37,7 +37,7 @@ def find(id_: str, where: Where = ()) -> Encoding:
     """
     found = ENCODINGS.get(id_)
     if found is None and id_.startswith(_NPY):
-        from tensorark.codecs import npy  # numpy, which few encoded parts need
+        from tensorark.encodings.npy import codec as npy
 
         found = next((each for each in (npy.ARRAY, npy.DEFLATE) if each.id == id_), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""What an encoding is to the codecs: how stored bytes become decoded ones, and the way back.
+"""What an encoding is: how stored bytes become decoded ones, and the way back.
 
 Owns the protocols between an encoding and whoever opens or writes files. Loads no numpy: encoded
 parts are read, hashed and converted without it.

@@ -278,13 +278,15 @@ def everything() -> Iterator[Explained]:
 
 @cache
 def _rules() -> Mapping[str, Explained]:
-    from tensorark.codecs import nm, npy, seekable
-    from tensorark.codecs.content import CONTENT_RULES
-    from tensorark.codecs.ninfer.content import PAYLOAD_RULES
-    from tensorark.codecs.ninfer.notes import NOTES
+    from tensorark.encodings.npy import codec as npy
+    from tensorark.encodings.zstd import rules as seekable
     from tensorark.formats import FORMATS
     from tensorark.formats.ninfer import architecture, survey
     from tensorark.formats.tensorbit.survey import NOTES as UNSPOKEN
+    from tensorark.layouts.content import CONTENT_RULES
+    from tensorark.layouts.ninfer.content import PAYLOAD_RULES
+    from tensorark.layouts.ninfer.remarks import NOTES
+    from tensorark.layouts.nm import values as nm
 
     examples = _examples()
     every: list[tuple[str, Rule[Any]]] = [

@@ -15,8 +15,11 @@ from tensorark.api import File
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.types import DTYPES, TYPES
 from tensorark.inspect.plain import plain
-from tensorark.vocab.layouts import affine, mx, nm, quant
-from tensorark.vocab.ninfer import PREFIX as _NINFER
+from tensorark.layouts.affine import rules as affine
+from tensorark.layouts.mx import rules as mx
+from tensorark.layouts.ninfer.geometry import PREFIX as _NINFER
+from tensorark.layouts.nm import rules as nm
+from tensorark.layouts.quant import rules as quant
 
 PAGE: Final = 4096
 LINE: Final = 64

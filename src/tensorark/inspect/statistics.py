@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from tensorark.api import File
-from tensorark.codecs.numbers import Array, decode, numpy_dtype
 from tensorark.core.model import Tensor
 from tensorark.errors import LimitExceeded
+from tensorark.layouts.numbers.dtypes import Array, decode, numpy_dtype
 
 BLOCK: Final = 1 << 20
 """Bytes of payload that are looked at at a time; a multiple of every element's width."""

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
-from tensorark.vocab.layouts.affine import AFFINE
-from tensorark.vocab.layouts.coo import COO
-from tensorark.vocab.layouts.csr import CSR
-from tensorark.vocab.layouts.dense import DENSE
-from tensorark.vocab.layouts.gguf import GGUF, is_gguf
-from tensorark.vocab.layouts.mx import MX
-from tensorark.vocab.layouts.ninfer import NINFER, is_ninfer
-from tensorark.vocab.layouts.nm import NM
-from tensorark.vocab.layouts.profile import AnyProfile, Described, Profile, described
-from tensorark.vocab.layouts.quant import QUANT
+from tensorark.layouts.affine.rules import AFFINE
+from tensorark.layouts.coo.rules import COO
+from tensorark.layouts.csr.rules import CSR
+from tensorark.layouts.dense.rules import DENSE
+from tensorark.layouts.gguf.rules import GGUF, is_gguf
+from tensorark.layouts.mx.rules import MX
+from tensorark.layouts.ninfer.rules import NINFER, is_ninfer
+from tensorark.layouts.nm.rules import NM
+from tensorark.layouts.profile import AnyProfile, Described, Profile, described
+from tensorark.layouts.quant.rules import QUANT
 
 __all__ = ["PROFILES", "Described", "Profile", "check", "described", "profile_of"]
 

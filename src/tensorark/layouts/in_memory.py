@@ -5,10 +5,10 @@ What is made here is judged before anybody writes it.
 
 from __future__ import annotations
 
-from tensorark.codecs.layout import Bytes, Laid
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Rejected, Unsupported
+from tensorark.layouts.layout import Bytes, Laid
 
 
 def in_memory(laid: Laid) -> tuple[Tensor, Bytes]:
@@ -36,7 +36,7 @@ def sound(laid: Laid, hint: str | None = None) -> Laid:
     Raises:
         InvalidInput: for the first one that it breaks; `hint` says what may help.
     """
-    from tensorark.codecs.layouts import judge
+    from tensorark.layouts.values import judge
 
     tensor, read = in_memory(laid)
     try:

@@ -1,4 +1,4 @@
-"""What a layout is to the codecs: how its parts become values, and what its payload must obey."""
+"""What a layout is: how its parts become values, and what its payload must obey."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tensorark.codecs.numbers import Array
 from tensorark.core.model import Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import LimitExceeded, Unsupported
+from tensorark.layouts.numbers.dtypes import Array
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

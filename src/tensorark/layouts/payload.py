@@ -13,8 +13,11 @@ from tensorark.core.model import Part, Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.core.types import RESTRICTED, size_of
 from tensorark.errors import Where
-from tensorark.vocab.layouts import coo, csr, mx, nm
-from tensorark.vocab.layouts.ninfer import is_ninfer
+from tensorark.layouts.coo import rules as coo
+from tensorark.layouts.csr import rules as csr
+from tensorark.layouts.mx import rules as mx
+from tensorark.layouts.ninfer.rules import is_ninfer
+from tensorark.layouts.nm import rules as nm
 
 Ranges = Callable[[int, int], memoryview]
 """Reads decoded bytes [start, start + length) of a part."""
@@ -46,7 +49,7 @@ def judge_layout(holder: Holder, tensor: Tensor, reading: Reading) -> None:
         Rejected: when it breaks a rule.
         Unsupported: when the layout, or a type in it, is unknown.
     """
-    from tensorark.codecs.layouts import judge
+    from tensorark.layouts.values import judge
 
     judge(tensor, Reader(holder, tensor), reading)
 
@@ -79,7 +82,7 @@ class Passing:
         self.nbytes += len(piece)
         if self._type not in RESTRICTED:
             return
-        from tensorark.codecs.content import PART_RULES, Content
+        from tensorark.layouts.content import PART_RULES, Content
 
         elements = self._elements if self.nbytes == self._end else None
         content = Content(

@@ -6,30 +6,30 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tensorark.codecs.affine import MLX_AFFINE
-from tensorark.codecs.content import PART_RULES, Content
-from tensorark.codecs.coo import COO_CELLS
-from tensorark.codecs.csr import CSR
-from tensorark.codecs.gguf import GGUF_BLOCKS
-from tensorark.codecs.layout import Bytes, Layout, ids
-from tensorark.codecs.mx import MX_BLOCKS
-from tensorark.codecs.ninfer.layouts import LAYOUTS as NINFER
-from tensorark.codecs.nm import NM
-from tensorark.codecs.numbers import (
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Reading
+from tensorark.errors import RAW, Unsupported
+from tensorark.layouts import check, profile_of
+from tensorark.layouts.affine.values import MLX_AFFINE
+from tensorark.layouts.content import PART_RULES, Content
+from tensorark.layouts.coo.values import COO_CELLS
+from tensorark.layouts.csr.values import CSR
+from tensorark.layouts.dense.rules import DENSE
+from tensorark.layouts.gguf.rules import is_gguf
+from tensorark.layouts.gguf.values import GGUF_BLOCKS
+from tensorark.layouts.layout import Bytes, Layout, ids
+from tensorark.layouts.mx.values import MX_BLOCKS
+from tensorark.layouts.ninfer.geometry import PREFIX
+from tensorark.layouts.ninfer.values import LAYOUTS as NINFER
+from tensorark.layouts.nm.values import NM
+from tensorark.layouts.numbers.dtypes import (
     Array,
     decode,
     is_packed,
     numpy_dtype,
     unpack_nibbles,
 )
-from tensorark.codecs.quant import QUANT_GROUP
-from tensorark.core.model import Tensor
-from tensorark.core.rules import Reading
-from tensorark.errors import RAW, Unsupported
-from tensorark.vocab.layouts import check, profile_of
-from tensorark.vocab.layouts.dense import DENSE
-from tensorark.vocab.layouts.gguf import is_gguf
-from tensorark.vocab.ninfer import PREFIX
+from tensorark.layouts.quant.values import QUANT_GROUP
 
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:

@@ -168,7 +168,7 @@ class Rows:
         if self.encoding == "nvfp4":
             return self._nvfp4_values(start, stop)
         if self.encoding is not None:
-            from tensorark.codecs.ninfer.fp8 import reconstruct
+            from tensorark.layouts.ninfer.fp8 import reconstruct
 
             codes, scales = self.fp8(start, stop)
             out = np.empty(codes.shape, np.float32)
@@ -188,7 +188,7 @@ class Rows:
         """Return codes of rows [start, stop) and their multipliers, rounded to BF16, as float32."""
         import numpy as np
 
-        from tensorark.codecs.ninfer.words import bf16_values, bf16_words
+        from tensorark.layouts.ninfer.small_floats import bf16_values, bf16_words
 
         codes = self._slices(self.name, self.columns, start, stop).view(np.uint8)
         name = self.prefix + ".weight_scale"
@@ -216,7 +216,7 @@ class Rows:
     def _scalar(self, divisor: str, multiplier: str) -> np.float32:
         import numpy as np
 
-        from tensorark.codecs.ninfer.imports import reciprocal
+        from tensorark.layouts.ninfer.imports import reciprocal
 
         is_packed = self.checkpoint.has(f"{self.prefix}.weight_packed")
         name = f"{self.prefix}.{divisor if is_packed else multiplier}"
@@ -244,7 +244,7 @@ class Rows:
     def _nvfp4_values(self, start: int, stop: int) -> Array:
         import numpy as np
 
-        from tensorark.codecs.ninfer.nvfp4 import reconstruct
+        from tensorark.layouts.ninfer.nvfp4 import reconstruct
 
         codes, scales = self.nvfp4(start, stop)
         out = np.empty((stop - start, self.columns), np.float32)
@@ -271,7 +271,7 @@ class Rows:
 
     def _flat(self, name: str, start: int, stop: int) -> Array:
         """Return elements [start, stop) of a tensor, its axes in the wanted order."""
-        from tensorark.codecs.numbers import numpy_dtype
+        from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         view = self.checkpoint.file[name]
         if self.axes is not None:

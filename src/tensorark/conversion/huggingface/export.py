@@ -156,8 +156,8 @@ def _pieces(runs: list[tuple[View, int, int]], dtype: str) -> Iterator[memoryvie
 
 
 def _words(values: Array, dtype: str) -> memoryview:
-    from tensorark.codecs.ninfer.encoding import cast_direct
-    from tensorark.codecs.ninfer.words import as_octets
+    from tensorark.layouts.ninfer.encoding import cast_direct
+    from tensorark.layouts.ninfer.small_floats import as_octets
 
     format_ = next(name for name, each in _EXACT.items() if each == dtype)
     return as_octets(cast_direct(values, format_).reshape(-1)).data

@@ -16,7 +16,7 @@ from tensorark.conversion.huggingface.recipe import BASE, IMPORT, Choice, Recipe
 from tensorark.errors import InvalidInput, NotFound
 from tensorark.formats.ninfer.architecture import Parameter
 from tensorark.formats.ninfer.architecture.model import HEAD, TOKEN_IDS
-from tensorark.vocab.ninfer import CONTIGUOUS, LAYOUT_OF, NVFP4, geometry, misfit
+from tensorark.layouts.ninfer.geometry import CONTIGUOUS, LAYOUT_OF, NVFP4, geometry, misfit
 
 DEFAULT_POLICY: Final = "A16Only"
 
@@ -255,7 +255,7 @@ def _divisor(work: _Work, name: str) -> bytes:
 
 
 def _parent(work: _Work, index: int, group: Group) -> Parent:
-    from tensorark.codecs.ninfer.encoding import method_of
+    from tensorark.layouts.ninfer.encoding import method_of
 
     members = tuple(work.members[name] for name in group)
     choice, shape = work.choices[group[0]], members[0].parameter.shape

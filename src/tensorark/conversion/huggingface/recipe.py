@@ -20,7 +20,7 @@ from tensorark.errors import InvalidInput, ReadFailed, quoted
 from tensorark.formats.ninfer.architecture import SPECULATIVE, Parameter
 from tensorark.formats.ninfer.directory import POLICIES, Policy
 from tensorark.io.inputs import note_path
-from tensorark.vocab.ninfer import LAYOUT_OF
+from tensorark.layouts.ninfer.geometry import LAYOUT_OF
 
 IMPORT: Final = "import_encoded"
 """The method that takes codes and scales as the checkpoint has them."""

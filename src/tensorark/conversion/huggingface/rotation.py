@@ -17,7 +17,7 @@ from tensorark.formats.ninfer.uses import COLUMNS, SIGNS, Auxiliary, of_use, ref
 from tensorark.parameters import ParameterView, ParameterViews, Tensors, auxiliary
 
 if TYPE_CHECKING:
-    from tensorark.codecs.numbers import Array
+    from tensorark.layouts.numbers.dtypes import Array
 
 _TABLE: Final = "text/token_embedding"
 _HEAD: Final = "text/output_head"
@@ -58,7 +58,7 @@ class RestoredView:
         Raises:
             IndexError: when there are no such elements.
         """
-        from tensorark.codecs.hadamard import inverse_hadamard_transform
+        from tensorark.layouts.numbers.hadamard import inverse_hadamard_transform
 
         width = self.shape[1]
         first, last = start // width, -(-stop // width)

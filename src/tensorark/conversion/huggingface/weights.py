@@ -15,21 +15,21 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.ninfer import nvfp4
-from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
-from tensorark.codecs.ninfer.encoding import (
+from tensorark.conversion.huggingface.checkpoint import Rows
+from tensorark.conversion.huggingface.plan import Member, Parent
+from tensorark.conversion.huggingface.recipe import IMPORT
+from tensorark.errors import Error, InvalidInput
+from tensorark.layouts.ninfer import nvfp4
+from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.encoding import (
     Method,
     as_float32,
     cast_direct,
     encode_rows,
     join,
 )
-from tensorark.codecs.ninfer.words import Octets, as_octets, bf16_words
-from tensorark.conversion.huggingface.checkpoint import Rows
-from tensorark.conversion.huggingface.plan import Member, Parent
-from tensorark.conversion.huggingface.recipe import IMPORT
-from tensorark.errors import Error, InvalidInput
-from tensorark.vocab.ninfer import DIRECT, NVFP4, Geometry, geometry
+from tensorark.layouts.ninfer.geometry import DIRECT, NVFP4, Geometry, geometry
+from tensorark.layouts.ninfer.small_floats import Octets, as_octets, bf16_words
 
 Array = npt.NDArray[Any]
 

@@ -16,10 +16,10 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from tensorark.codecs.encoding import Allocate, Decoder, Encoder, Encoding, Stored
-from tensorark.codecs.numbers import Array
 from tensorark.core.rules import Fault, Reading, Rule, rule
+from tensorark.encodings.encoding import Allocate, Decoder, Encoder, Encoding, Stored
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
+from tensorark.layouts.numbers.dtypes import Array
 from tensorark.wire.npy import PREAMBLE, Header, HeaderFault, length_of, parse_header
 
 _CRC: Final = 4
@@ -65,7 +65,7 @@ def open_part(
 
 
 class _Part:
-    """One array: a `tensorark.codecs.encoding.Decoder`."""
+    """One array: a `tensorark.encodings.encoding.Decoder`."""
 
     __slots__ = (
         "_allocate",

@@ -26,8 +26,9 @@ from typing import Final
 import xxhash
 import zstandard
 
-from tensorark.codecs.encoding import Allocate, Encoding, Stored
-from tensorark.codecs.seekable import (
+from tensorark.core.rules import Reading
+from tensorark.encodings.encoding import Allocate, Encoding, Stored
+from tensorark.encodings.zstd.rules import (
     CONTENT_RULES,
     FOOTER,
     FOOTER_MAGIC,
@@ -46,7 +47,6 @@ from tensorark.codecs.seekable import (
     parse_table,
     survey,
 )
-from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, LimitExceeded, Rejected
 
 _FIRST_READ: Final = 4096
@@ -96,7 +96,7 @@ def open_part(stored: Stored, nbytes: int, reading: Reading, allocate: Allocate)
 
 
 class Part:
-    """An encoded part whose table was judged: a `tensorark.codecs.encoding.Decoder`.
+    """An encoded part whose table was judged: a `tensorark.encodings.encoding.Decoder`.
 
     Keeps the last frame of which only a piece was wanted, for the piece that is wanted next.
     """
@@ -387,7 +387,7 @@ def _threads() -> int:
 
 
 class Compressor:
-    """Compresses a part frame by frame, several at once: a `tensorark.codecs.encoding.Encoder`.
+    """Compresses a part frame by frame, several at once: a `tensorark.encodings.encoding.Encoder`.
 
     Every frame but the last holds `size` bytes, states its size and carries its checksum; entries
     carry none. Few frames are in flight, so memory stays near twice `size` for each thread.

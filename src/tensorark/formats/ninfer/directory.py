@@ -19,7 +19,7 @@ from tensorark.core.model import Blob, Part, Raw, Tensor
 from tensorark.errors import NotFound, Where
 from tensorark.formats.ninfer.address import Address
 from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame
-from tensorark.formats.ninfer.layouts import (
+from tensorark.layouts.ninfer.geometry import (
     ALIGNMENT,
     CONTIGUOUS,
     PREFIX,

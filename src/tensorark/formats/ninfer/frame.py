@@ -13,7 +13,7 @@ from typing import Final
 
 from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import Unsupported
-from tensorark.formats.ninfer.layouts import align_up
+from tensorark.layouts.ninfer.geometry import align_up
 
 HEADER: Final = struct.Struct("<8sQ16s")
 HEADER_SIZE: Final = HEADER.size

@@ -21,7 +21,7 @@ from tensorark.formats.ninfer.directory import (
     StoredTensor,
     tensor_of,
 )
-from tensorark.vocab.ninfer import DIRECT
+from tensorark.layouts.ninfer.geometry import DIRECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from tensorark.formats.ninfer.directory import (
     fault_of,
     integer,
 )
-from tensorark.formats.ninfer.layouts import U64
+from tensorark.layouts.ninfer.geometry import U64
 
 Place = tuple[str | int, ...]
 

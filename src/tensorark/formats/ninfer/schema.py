@@ -16,8 +16,8 @@ from typing import Any, Final
 from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import quoted
 from tensorark.formats.ninfer.directory import POLICIES, RawDirectory
-from tensorark.formats.ninfer.layouts import U64
 from tensorark.formats.ninfer.syntax import OPTIONAL, REQUIRED, infinite
+from tensorark.layouts.ninfer.geometry import U64
 from tensorark.wire.json import Real
 
 Place = tuple[str | int, ...]

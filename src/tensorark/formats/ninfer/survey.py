@@ -14,7 +14,7 @@ from tensorark.core.model import Span
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.frame import HEADER_SIZE, PAGE
-from tensorark.formats.ninfer.layouts import ALIGNMENT
+from tensorark.layouts.ninfer.geometry import ALIGNMENT
 
 _CHUNK: Final = 1 << 20
 

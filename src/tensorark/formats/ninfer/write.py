@@ -23,8 +23,8 @@ from tensorark.formats.ninfer.frame import (
     encode_part_header,
     payload_start,
 )
-from tensorark.formats.ninfer.layouts import ALIGNMENT, RESOURCE_ENCODING, align_up, geometry
 from tensorark.formats.ninfer.read import judge_directory
+from tensorark.layouts.ninfer.geometry import ALIGNMENT, RESOURCE_ENCODING, align_up, geometry
 from tensorark.wire.json import Real
 from tensorark.wire.json_places import after_space
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.tensorbit.frame import FIELDS, PRECISIONS, QUANTIZED_CODES, Header
 from tensorark.formats.tensorbit.index import Claim, shape_of
-from tensorark.vocab.layouts.nm import ID, KEY, QUANTIZED, Pattern, weight_size
+from tensorark.layouts.nm.rules import ID, KEY, QUANTIZED, Pattern, weight_size
 
 STORAGE: Mapping[str, str] = {"fp32": "f32", "fp16": "f16", "bf16": "bf16", "fp64": "f64"}
 """The storage types of the four precisions."""

@@ -32,7 +32,7 @@ from tensorark.formats.tensorbit.index import INDEX_RULES, Claim, Index, RawInde
 from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.syntax import parse_json
 from tensorark.formats.tensorbit.walk import unsure
-from tensorark.vocab.layouts.nm import KEY
+from tensorark.layouts.nm.rules import KEY
 from tensorark.wire.gc_pause import paused
 from tensorark.wire.json_places import Places
 

@@ -1,7 +1,7 @@
 """The rules about blobs in their file: headers, places, and what an index says against them.
 
 Judged in phases, each over all blobs, so that a later one can rely on what an earlier one found in
-order. Nothing is read here; the rules that need payload stand in `codecs.nm`.
+order. Nothing is read here; the rules that need payload stand in `layouts.nm.values`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tensorark.formats.tensorbit.frame import (
 )
 from tensorark.formats.tensorbit.index import Claim, product, shape_of
 from tensorark.formats.tensorbit.layouts import Blob
-from tensorark.vocab.layouts.nm import mask_size, packing_of
+from tensorark.layouts.nm.rules import mask_size, packing_of
 
 Blobs = Sequence[Blob]
 

@@ -14,7 +14,7 @@ from tensorark.errors import quoted
 from tensorark.formats.tensorbit.index import Index
 from tensorark.formats.tensorbit.layouts import Blob
 from tensorark.formats.tensorbit.read import Record
-from tensorark.vocab.layouts.nm import packing_of
+from tensorark.layouts.nm.rules import packing_of
 
 MAX_TENSORS: Final = 512
 MAX_NAME: Final = 127

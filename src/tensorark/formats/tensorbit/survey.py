@@ -15,7 +15,7 @@ from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.formats.tensorbit.frame import FIELDS, parse_header
 from tensorark.formats.tensorbit.read import Record
 from tensorark.formats.tensorbit.walk import Found, Search, extent
-from tensorark.vocab.layouts.nm import Pattern
+from tensorark.layouts.nm.rules import Pattern
 
 MOST: Final = 100
 """Notes of a kind that are made: a hostile file has room for thousands."""

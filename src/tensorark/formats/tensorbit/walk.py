@@ -27,7 +27,7 @@ from tensorark.formats.tensorbit.frame import (
 )
 from tensorark.formats.tensorbit.index import Claim, shape_of
 from tensorark.formats.tensorbit.layouts import STORAGE, Blob
-from tensorark.vocab.layouts.nm import QUANTIZED, Pattern, packing_of, weight_size
+from tensorark.layouts.nm.rules import QUANTIZED, Pattern, packing_of, weight_size
 
 SEARCH: Final = 1 << 20
 """Bytes that are searched at a time, at most, for the next blob."""

@@ -25,9 +25,9 @@ from tensorark.formats.tensorbit.frame import (
 from tensorark.formats.tensorbit.index import FULL_SHAPE, Claim, shape_of
 from tensorark.formats.tensorbit.layouts import STORAGE
 from tensorark.formats.tensorbit.read import SUFFIX
-from tensorark.vocab.layouts import described
-from tensorark.vocab.layouts import nm as profile
-from tensorark.vocab.layouts.nm import DENSE, ID, Pattern, members
+from tensorark.layouts import described
+from tensorark.layouts.nm import rules as profile
+from tensorark.layouts.nm.rules import DENSE, ID, Pattern, members
 
 NAMES: Final[Mapping[str, str]] = {storage: name for name, storage in STORAGE.items()}
 """How an index spells the storage types of weights."""

@@ -1,9 +1,9 @@
 """What the manifest alone must say about layouts that we interpret: `dense` and the profiles.
 
 Metadata rules only (§5): parts, dtypes and sizes, in unbounded integers. They stand in
-`vocab.layouts`, because decoding relies on them too; here they are laid over a manifest. Objects of
+`layouts`, because decoding relies on them too; here they are laid over a manifest. Objects of
 other layouts pass: they are listed and never interpreted. The rules about payload stand in
-`codecs.content`.
+`layouts.content`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tensorark.core.rules import Reading, Rule
 from tensorark.core.types import size_of
 from tensorark.errors import Rejected
 from tensorark.formats.zt.manifest import Manifest
-from tensorark.vocab.layouts import PROFILES, Described, profile_of
+from tensorark.layouts import PROFILES, Described, profile_of
 
 _DENSE: Final = "dense"
 _NONE: Final[Mapping[str, object]] = {}

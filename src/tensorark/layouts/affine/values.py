@@ -10,16 +10,16 @@ from typing import Final
 
 import numpy as np
 
-from tensorark.codecs.bits import unpack_stream
-from tensorark.codecs.factors import widened
-from tensorark.codecs.groups import Float32, Grid, boxes, gather
-from tensorark.codecs.layout import Bytes, Layout, shaped
-from tensorark.codecs.numbers import Array
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.core.types import DTYPES
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.affine import AFFINE, Affine
+from tensorark.layouts import check
+from tensorark.layouts.affine.rules import AFFINE, Affine
+from tensorark.layouts.layout import Bytes, Layout, shaped
+from tensorark.layouts.numbers.bits import unpack_stream
+from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.numbers.factors import widened
+from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather
 
 _STEP: Final = 8
 """Codes that begin and end with a byte, whatever their width."""

@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from tensorark.codecs.content import COO_RULES, PART_RULES, Content, Coo, flat_cells
-from tensorark.codecs.layout import Bytes, Layout, blank, ids, require_zero, shaped
-from tensorark.codecs.numbers import Array, decode, numpy_dtype
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.coo import COO
+from tensorark.layouts import check
+from tensorark.layouts.content import COO_RULES, PART_RULES, Content, Coo, flat_cells
+from tensorark.layouts.coo.rules import COO
+from tensorark.layouts.layout import Bytes, Layout, blank, ids, require_zero, shaped
+from tensorark.layouts.numbers.dtypes import Array, decode, numpy_dtype
 
 _BLOCK: Final = 1 << 20
 

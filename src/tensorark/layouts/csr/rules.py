@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.vocab.layouts.profile import (
+from tensorark.layouts.profile import (
     Described,
     Profile,
     parts_fault,

@@ -7,14 +7,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.content import CSR_RULES, Csr
-from tensorark.codecs.coo import judge_values, read_values
-from tensorark.codecs.layout import Bytes, Layout, blank, shaped
-from tensorark.codecs.numbers import Array
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.csr import CSR as PROFILE
+from tensorark.layouts import check
+from tensorark.layouts.content import CSR_RULES, Csr
+from tensorark.layouts.coo.values import judge_values, read_values
+from tensorark.layouts.csr.rules import CSR as PROFILE
+from tensorark.layouts.layout import Bytes, Layout, blank, shaped
+from tensorark.layouts.numbers.dtypes import Array
 
 _BLOCK: Final = 1 << 20
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.vocab.layouts.profile import Described, Profile, parts_fault, values_size
+from tensorark.layouts.profile import Described, Profile, parts_fault, values_size
 
 ID: Final = "dense"
 _PARTS: Final = {"data"}

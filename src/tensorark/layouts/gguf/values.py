@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tensorark.codecs.layout import Bytes, Layout
-from tensorark.codecs.numbers import Array
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.gguf import GGUF, ID
+from tensorark.layouts import check
+from tensorark.layouts.gguf.rules import GGUF, ID
+from tensorark.layouts.layout import Bytes, Layout
+from tensorark.layouts.numbers.dtypes import Array
 
 
 def assemble(tensor: Tensor, _read: Bytes) -> Array:

@@ -12,7 +12,7 @@ from math import prod
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.vocab.layouts.profile import (
+from tensorark.layouts.profile import (
     Described,
     Profile,
     ids_fault,

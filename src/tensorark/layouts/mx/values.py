@@ -12,17 +12,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.bits import code_table, looked_up
-from tensorark.codecs.content import PART_RULES, Content
-from tensorark.codecs.factors import exponents
-from tensorark.codecs.groups import Float32, Grid, boxes, gather, multiply
-from tensorark.codecs.layout import Bytes, Layout, shaped
-from tensorark.codecs.numbers import Array, numpy_dtype
 from tensorark.core.model import Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.mx import ELEMENTS, ID, MX, Mx
+from tensorark.layouts import check
+from tensorark.layouts.content import PART_RULES, Content
+from tensorark.layouts.layout import Bytes, Layout, shaped
+from tensorark.layouts.mx.rules import ELEMENTS, ID, MX, Mx
+from tensorark.layouts.numbers.bits import code_table, looked_up
+from tensorark.layouts.numbers.dtypes import Array, numpy_dtype
+from tensorark.layouts.numbers.factors import exponents
+from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
 
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:

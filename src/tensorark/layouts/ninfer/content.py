@@ -14,13 +14,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.ninfer.decoding import fp8_planes, planes_of
-from tensorark.codecs.ninfer.groups import CODINGS, unpack
-from tensorark.codecs.ninfer.nvfp4 import TILE, unswizzle
-from tensorark.codecs.ninfer.words import Octets, Words, little
 from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import Where
-from tensorark.vocab.ninfer import GROUPED, NVFP4, ROW_SCALED, Geometry
+from tensorark.layouts.ninfer.decoding import fp8_planes, planes_of
+from tensorark.layouts.ninfer.geometry import GROUPED, NVFP4, ROW_SCALED, Geometry
+from tensorark.layouts.ninfer.groups import CODINGS, unpack
+from tensorark.layouts.ninfer.nvfp4 import TILE, unswizzle
+from tensorark.layouts.ninfer.small_floats import Octets, Words, little
 
 _ROWS_BYTES: Final = 1 << 20
 """Bytes of a plane that are looked at at a time."""

@@ -15,10 +15,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.ninfer import fp8, groups, nvfp4
-from tensorark.codecs.ninfer.words import Floats, Octets, little
 from tensorark.errors import RAW, InvalidInput, Unsupported
-from tensorark.vocab.ninfer import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
+from tensorark.layouts.ninfer import fp8, groups, nvfp4
+from tensorark.layouts.ninfer.geometry import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
+from tensorark.layouts.ninfer.small_floats import Floats, Octets, little
 
 Array = npt.NDArray[Any]
 Planes = Mapping[str, Octets]

@@ -11,13 +11,13 @@ from typing import Final, Literal
 
 import numpy as np
 
-from tensorark.codecs.ninfer import fp8, groups, nvfp4
-from tensorark.codecs.ninfer import search as searching
-from tensorark.codecs.ninfer.decoding import BLOCK, ELEMENT, Array, Planes
-from tensorark.codecs.ninfer.words import Floats, Octets, as_octets
-from tensorark.codecs.rounding import rounded
 from tensorark.errors import InvalidInput, Unsupported
-from tensorark.vocab.ninfer import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
+from tensorark.layouts.ninfer import fp8, groups, nvfp4
+from tensorark.layouts.ninfer import scale_search as searching
+from tensorark.layouts.ninfer.decoding import BLOCK, ELEMENT, Array, Planes
+from tensorark.layouts.ninfer.geometry import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
+from tensorark.layouts.ninfer.small_floats import Floats, Octets, as_octets
+from tensorark.layouts.numbers.rounding import rounded
 
 Method = Literal[
     "cast_direct",
@@ -54,7 +54,7 @@ def encode_rows(
 
     Rows are independent, so that the bytes of an object are the planes of its rows one after the
     other. For nvfp4 they come in multiples of 128, and `divisor` is that of the whole matrix
-    (`tensorark.codecs.ninfer.nvfp4.divisor_of`).
+    (`tensorark.layouts.ninfer.nvfp4.divisor_of`).
 
     Raises:
         Unsupported: for a format that is never made from floats (code ``encode-format``).

@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from tensorark.codecs.ninfer.groups import require_finite
-from tensorark.codecs.ninfer.words import (
+from tensorark.errors import InvalidInput
+from tensorark.layouts.ninfer.groups import require_finite
+from tensorark.layouts.ninfer.small_floats import (
     E4M3_MAX,
     Floats,
     Octets,
@@ -21,7 +22,6 @@ from tensorark.codecs.ninfer.words import (
     e4m3_words,
     look_up,
 )
-from tensorark.errors import InvalidInput
 
 ScaleType = Literal["bf16", "fp16"]
 

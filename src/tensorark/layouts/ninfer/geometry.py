@@ -1,7 +1,7 @@
 """Where the bytes of an encoded object lie: sizes, planes and row strides, without a number (§6).
 
 Owns the pairs of numeric format and storage layout that are known, and the arithmetic of each. Both
-the format that defines them and the codecs that turn their words into numbers need it. Pure
+the format that defines them and what turns their words into numbers need it. Pure
 integers.
 """
 

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.ninfer.words import Floats, Octets, as_octets
 from tensorark.errors import InvalidInput
+from tensorark.layouts.ninfer.small_floats import Floats, Octets, as_octets
 
 Codes = npt.NDArray[np.int8]
 Scales = npt.NDArray[np.float16]

@@ -10,14 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from tensorark.codecs.ninfer import groups, nvfp4
-from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
-from tensorark.codecs.ninfer.decoding import Array
-from tensorark.codecs.ninfer.encoding import join, pack_groups
-from tensorark.codecs.ninfer.words import Floats, Octets, as_octets, bf16_words, little
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Rejected
-from tensorark.vocab.ninfer import (
+from tensorark.layouts.ninfer import groups, nvfp4
+from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.decoding import Array
+from tensorark.layouts.ninfer.encoding import join, pack_groups
+from tensorark.layouts.ninfer.geometry import (
     BLOCK_SCALE,
     GROUPED,
     LAYOUT_OF,
@@ -26,6 +25,7 @@ from tensorark.vocab.ninfer import (
     Geometry,
     geometry,
 )
+from tensorark.layouts.ninfer.small_floats import Floats, Octets, as_octets, bf16_words, little
 
 
 def import_groups(format_: str, columns: int, codes: groups.Codes, scales: Array) -> bytes:

@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from tensorark.codecs.ninfer.groups import require_finite
-from tensorark.codecs.ninfer.words import (
+from tensorark.errors import InvalidInput
+from tensorark.layouts.ninfer.groups import require_finite
+from tensorark.layouts.ninfer.small_floats import (
     E4M3_MAX,
     Floats,
     Octets,
@@ -20,7 +21,6 @@ from tensorark.codecs.ninfer.words import (
     e4m3_words,
     look_up,
 )
-from tensorark.errors import InvalidInput
 
 BLOCK: Final = 16
 """Elements of a row under one scale."""

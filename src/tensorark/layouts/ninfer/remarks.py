@@ -11,11 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from tensorark.codecs.ninfer.content import Payload
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Rejected
-from tensorark.vocab.ninfer import GROUPED, geometry_of
+from tensorark.layouts.ninfer.content import Payload
+from tensorark.layouts.ninfer.geometry import GROUPED, geometry_of
 
 
 @rule("ninfer.negative-scale", section="6.1", stage="content")

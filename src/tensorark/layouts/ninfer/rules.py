@@ -10,14 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.vocab.layouts.profile import (
-    Described,
-    Profile,
-    ids_fault,
-    parts_fault,
-    size_fault,
-)
-from tensorark.vocab.ninfer import (
+from tensorark.layouts.ninfer.geometry import (
     BLOCK_SCALE,
     CONTIGUOUS,
     GGUF_BLOCKS,
@@ -28,6 +21,13 @@ from tensorark.vocab.ninfer import (
     ROW_SPLIT,
     geometry,
     misfit,
+)
+from tensorark.layouts.profile import (
+    Described,
+    Profile,
+    ids_fault,
+    parts_fault,
+    size_fault,
 )
 
 ID: Final = "ninfer.<layout>"

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.ninfer.groups import Codes, Coding, Scales, quantize
-from tensorark.codecs.ninfer.words import Floats
+from tensorark.layouts.ninfer.groups import Codes, Coding, Scales, quantize
+from tensorark.layouts.ninfer.small_floats import Floats
 
 Doubles = npt.NDArray[np.float64]
 

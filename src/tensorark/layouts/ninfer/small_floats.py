@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.rounding import rounded
+from tensorark.layouts.numbers.rounding import rounded
 
 Floats = npt.NDArray[np.float32]
 Octets = npt.NDArray[np.uint8]

@@ -12,17 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from tensorark.codecs.layout import Bytes, Layout, shaped
-from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
-from tensorark.codecs.ninfer.decoding import ELEMENT, decode
-from tensorark.codecs.numbers import Array
 from tensorark.core.model import Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Error, Rejected, Unsupported
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.ninfer import LAYOUTS as IDS
-from tensorark.vocab.layouts.ninfer import NINFER
-from tensorark.vocab.ninfer import DIRECT, GGUF, Geometry, geometry_of, slices
+from tensorark.layouts import check
+from tensorark.layouts.layout import Bytes, Layout, shaped
+from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.decoding import ELEMENT, decode
+from tensorark.layouts.ninfer.geometry import DIRECT, GGUF, Geometry, geometry_of, slices
+from tensorark.layouts.ninfer.rules import LAYOUTS as IDS
+from tensorark.layouts.ninfer.rules import NINFER
+from tensorark.layouts.numbers.dtypes import Array
 
 _CHUNK: Final = 1 << 21
 """Elements of the rows that are read at a time for a range."""

@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.masks import Bits
-from tensorark.codecs.numbers import Array
 from tensorark.errors import InvalidInput, quoted
-from tensorark.vocab.layouts.nm import Pattern
+from tensorark.layouts.nm.masks import Bits
+from tensorark.layouts.nm.rules import Pattern
+from tensorark.layouts.numbers.dtypes import Array
 
 BLOCK: Final = 1 << 18
 """Weights that are ranked at a time."""

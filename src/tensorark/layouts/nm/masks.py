@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.numbers import Array
 from tensorark.errors import InvalidInput
-from tensorark.vocab.layouts.nm import Pattern, Sparse, mask_size
+from tensorark.layouts.nm.rules import Pattern, Sparse, mask_size
+from tensorark.layouts.numbers.dtypes import Array
 
 Bits = npt.NDArray[np.bool_]
 Octets = npt.NDArray[np.uint8]

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from tensorark.core.rules import Fault, rule
 from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
-from tensorark.vocab.layouts.profile import (
+from tensorark.layouts.profile import (
     FLOATS,
     Described,
     Profile,

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.numbers import Array
-from tensorark.codecs.zeros import nonzero
 from tensorark.errors import InvalidInput
+from tensorark.layouts.nm.zeros import nonzero
+from tensorark.layouts.numbers.dtypes import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.layout import Bytes, Layout, shaped
-from tensorark.codecs.masks import (
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Fault, Reading, Rule, rule
+from tensorark.errors import Where
+from tensorark.layouts import described
+from tensorark.layouts.layout import Bytes, Layout, shaped
+from tensorark.layouts.nm import rules as profile
+from tensorark.layouts.nm.masks import (
     Bits,
     Octets,
     apply,
@@ -26,8 +31,8 @@ from tensorark.codecs.masks import (
     pieces,
     spread,
 )
-from tensorark.codecs.numbers import Array, numpy_dtype, unpack_nibbles
-from tensorark.codecs.zeros import (
+from tensorark.layouts.nm.rules import Packing, Pattern, Sparse
+from tensorark.layouts.nm.zeros import (
     Search,
     detect,
     differences,
@@ -36,12 +41,7 @@ from tensorark.codecs.zeros import (
     per_group,
     signed_zeros,
 )
-from tensorark.core.model import Tensor
-from tensorark.core.rules import Fault, Reading, Rule, rule
-from tensorark.errors import Where
-from tensorark.vocab.layouts import described
-from tensorark.vocab.layouts import nm as profile
-from tensorark.vocab.layouts.nm import Packing, Pattern, Sparse
+from tensorark.layouts.numbers.dtypes import Array, numpy_dtype, unpack_nibbles
 
 __all__ = [
     "CONTENT_RULES",

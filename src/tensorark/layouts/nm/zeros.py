@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.masks import BLOCK, Bits, Octets
-from tensorark.codecs.numbers import Array
-from tensorark.vocab.layouts.nm import Pattern
+from tensorark.layouts.nm.masks import BLOCK, Bits, Octets
+from tensorark.layouts.nm.rules import Pattern
+from tensorark.layouts.numbers.dtypes import Array
 
 _PATTERNS: Final = (2, 4, 8, 16, 32)
 """Group sizes that `detect` looks for."""

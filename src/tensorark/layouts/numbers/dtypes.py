@@ -16,10 +16,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.content import PART_RULES, Content
 from tensorark.core.rules import Reading
 from tensorark.core.types import TYPES
 from tensorark.errors import RAW, InvalidInput, Unsupported, Where, quoted
+from tensorark.layouts.content import PART_RULES, Content
 
 Array = npt.NDArray[Any]
 
@@ -180,7 +180,7 @@ def as_array(value: Any, where: Where = ()) -> Array:
         return value
     torch = sys.modules.get("torch")  # who has not imported it has no tensors of it
     if torch is not None and isinstance(value, torch.Tensor):
-        from tensorark.codecs.torch import to_array
+        from tensorark.layouts.numbers.torch import to_array
 
         plain: Array = to_array(value, str(where[1]) if where else None)
         return plain

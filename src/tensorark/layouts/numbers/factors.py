@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.numbers import numpy_dtype
+from tensorark.layouts.numbers.dtypes import numpy_dtype
 
 NARROW: Final = frozenset({"f32", "f16", "bf16", "f8_e8m0", "u8", "i8", "u16", "i16"})
 """Elements that an f32 holds exactly; the others need an f64."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from tensorark.codecs.numbers import numpy_dtype, unpack_nibbles
 from tensorark.core.types import TYPES
 from tensorark.errors import Hint, InvalidInput, Unsupported, Where
+from tensorark.layouts.numbers.dtypes import numpy_dtype, unpack_nibbles
 
 _NAMES: Final = {
     "f64": "float64",

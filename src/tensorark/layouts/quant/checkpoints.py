@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.bits import pack, unpack
+from tensorark.layouts.numbers.bits import pack, unpack
 
 Codes = npt.NDArray[np.uint8]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from tensorark.core.rules import Fault, rule
 from tensorark.core.types import DTYPES
-from tensorark.vocab.layouts.profile import (
+from tensorark.layouts.profile import (
     FLOATS,
     Described,
     Profile,

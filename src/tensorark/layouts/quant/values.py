@@ -11,16 +11,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.codecs.bits import code_table, looked_up, octets_in_order
-from tensorark.codecs.factors import NARROW, widened
-from tensorark.codecs.groups import Float32, Grid, boxes, gather, multiply
-from tensorark.codecs.layout import Bytes, Layout, shaped
-from tensorark.codecs.numbers import Array
 from tensorark.core.model import Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.core.types import DTYPES
-from tensorark.vocab.layouts import check
-from tensorark.vocab.layouts.quant import QUANT, WORDS, Quant
+from tensorark.layouts import check
+from tensorark.layouts.layout import Bytes, Layout, shaped
+from tensorark.layouts.numbers.bits import code_table, looked_up, octets_in_order
+from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.numbers.factors import NARROW, widened
+from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
+from tensorark.layouts.quant.rules import QUANT, WORDS, Quant
 
 _SMALL: Final = 1 << 20
 """Zero points below this leave differences that an f32 holds exactly."""

@@ -12,13 +12,13 @@ import pytest
 from conformance.build.ninfer import corpus
 from conformance.build.ninfer.rules import READ, RULES
 from tensorark import api
-from tensorark.codecs.ninfer.content import PAYLOAD_RULES
 from tensorark.core.model import Part
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.ninfer import NINFER, architecture
 from tensorark.formats.ninfer.uses import USE_RULES
+from tensorark.layouts.ninfer.content import PAYLOAD_RULES
+from tensorark.layouts.ninfer.rules import NINFER as CARRIED
 from tensorark.verification import verify
-from tensorark.vocab.layouts.ninfer import NINFER as CARRIED
 from tests.unit.formats.ninfer.sets import shared
 
 INDEX = json.loads((corpus.HERE / "index.json").read_bytes())

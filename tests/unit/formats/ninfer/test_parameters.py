@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tensorark import api
-from tensorark.codecs.hadamard import hadamard_transform
 from tensorark.comparison import diff_parameters
 from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported
 from tensorark.formats.ninfer.parameters import logical_tensor, parameters
+from tensorark.layouts.numbers.hadamard import hadamard_transform
 from tensorark.parameters import auxiliary
 from tensorark.verification import verify
 from tests.unit.formats.ninfer.sets import (

@@ -19,8 +19,8 @@ from tensorark.core.model import Span
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, ReadFailed, Rejected, Unsupported
 from tensorark.formats.ninfer.address import Address
-from tensorark.formats.ninfer.layouts import encoded_size
 from tensorark.formats.ninfer.read import GUESS, read
+from tensorark.layouts.ninfer.geometry import encoded_size
 from tensorark.verification import verify
 from tests.unit.formats.ninfer.sets import (
     DIRECTORY,

@@ -10,13 +10,13 @@ import pytest
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.rules import RULES
 from tensorark import api
-from tensorark.codecs.nm import CONTENT_RULES
 from tensorark.errors import Error, Rejected, Unsupported
 from tensorark.formats import tensorbit
 from tensorark.formats.tensorbit.rules import TOLERATED, UNUSABLE, UNUSABLE_ALONE
+from tensorark.layouts.nm.rules import KEY
+from tensorark.layouts.nm.rules import NM as PROFILE
+from tensorark.layouts.nm.values import CONTENT_RULES
 from tensorark.verification import verify
-from tensorark.vocab.layouts.nm import KEY
-from tensorark.vocab.layouts.nm import NM as PROFILE
 
 INDEX = json.loads((corpus.HERE / "index.json").read_bytes())
 FILES = {each["path"]: each for each in INDEX["files"]}

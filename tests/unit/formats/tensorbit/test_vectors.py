@@ -10,8 +10,8 @@ import pytest
 
 import tensorark
 from tensorark import api
-from tensorark.codecs import nm
 from tensorark.errors import Rejected
+from tensorark.layouts.nm import values as nm
 from tensorark.mending import mend
 from tests.conformance.corpus_files import shared
 

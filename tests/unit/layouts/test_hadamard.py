@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorark.codecs.hadamard import (
+from tensorark.errors import InvalidInput
+from tensorark.layouts.numbers.hadamard import (
     are_signs,
     hadamard_transform,
     inverse_hadamard_transform,
 )
-from tensorark.errors import InvalidInput
-from tests.unit.codecs.test_ninfer import INDEX, floats, vector
+from tests.unit.layouts.test_ninfer import INDEX, floats, vector
 
 
 def sylvester(size: int) -> np.ndarray:

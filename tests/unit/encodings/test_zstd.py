@@ -12,10 +12,11 @@ import zstandard
 
 import tensorark
 from conformance.build import seekable as by_hand
-from tensorark.codecs import zstd
-from tensorark.codecs.encoding import Stored
-from tensorark.codecs.encodings import ENCODINGS, compression
-from tensorark.codecs.seekable import (
+from tensorark.core.rules import Finding, Reading
+from tensorark.encodings import ENCODINGS, compression
+from tensorark.encodings.encoding import Stored
+from tensorark.encodings.zstd import codec as zstd
+from tensorark.encodings.zstd.rules import (
     FOOTER_RULES,
     HEAD_RULES,
     ID,
@@ -24,7 +25,6 @@ from tensorark.codecs.seekable import (
     Table,
     survey,
 )
-from tensorark.core.rules import Finding, Reading
 from tests.conformance.zstd_judge import decode, is_one_frame
 
 # Bytes of the public writer, from its fact sheet.

@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tensorark.codecs import masks, nm, zeros
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.errors import InvalidInput, Rejected
-from tensorark.vocab.layouts.nm import (
+from tensorark.layouts.nm import masks, zeros
+from tensorark.layouts.nm import values as nm
+from tensorark.layouts.nm.rules import (
     Pattern,
     Sparse,
     mask_size,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.codecs import content
-from tensorark.codecs.content import COO_RULES, CSR_RULES, Coo, Csr
+from tensorark.layouts import content
+from tensorark.layouts.content import COO_RULES, CSR_RULES, Coo, Csr
 
 WHERE = ("objects", "m")
 

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.codecs.ninfer import decoding, fp8, imports, nvfp4
-from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
-from tensorark.codecs.ninfer.encoding import (
+from tensorark.errors import InvalidInput, Unsupported
+from tensorark.layouts.ninfer import decoding, fp8, imports, nvfp4
+from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.encoding import (
     METHODS,
     cast_direct,
     encode,
@@ -24,10 +25,9 @@ from tensorark.codecs.ninfer.encoding import (
     join,
     method_of,
 )
-from tensorark.codecs.ninfer.groups import CODINGS, pack, unpack
-from tensorark.errors import InvalidInput, Unsupported
-from tensorark.vocab.ninfer import GGUF, GROUPED, LAYOUT_OF, Geometry, geometry
-from tests.unit.codecs import scalar
+from tensorark.layouts.ninfer.geometry import GGUF, GROUPED, LAYOUT_OF, Geometry, geometry
+from tensorark.layouts.ninfer.groups import CODINGS, pack, unpack
+from tests.unit.layouts import scalar
 
 SHARED = Path(os.environ.get("TENSORARK_SHARED") or Path(__file__).resolve().parents[4] / "shared")
 VECTORS = SHARED / "vectors" / "ninfer"
@@ -363,7 +363,7 @@ def test_every_e4m3_boundary_is_rounded_as_the_scalar_reading_does():
     numbers = np.array([float(scalar.number(int(each), scalar.E4M3)) for each in words])
     middles = ((numbers[1:] + numbers[:-1]) / 2).astype(np.float32)
     near = np.concatenate([middles, np.nextafter(middles, 0), np.nextafter(middles, 999)])
-    from tensorark.codecs.ninfer.words import e4m3_words
+    from tensorark.layouts.ninfer.small_floats import e4m3_words
 
     expected = [
         scalar.word(scalar.rounded(Fraction(float(each)), scalar.E4M3), scalar.E4M3)

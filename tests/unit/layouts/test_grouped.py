@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorark
-from tensorark.codecs.groups import CHUNK
-from tensorark.codecs.layout import Laid
+from tensorark.layouts.layout import Laid
+from tensorark.layouts.numbers.groups import CHUNK
 from tensorark.quant import dequantize
 from tests.test_public_vectors import MADE, index
 

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tensorark.codecs import magnitude
-from tensorark.vocab.layouts.nm import Pattern
+from tensorark.layouts.nm import magnitude
+from tensorark.layouts.nm.rules import Pattern
 
 PATTERNS = [(1, 2), (2, 4), (1, 4), (3, 5), (4, 8), (7, 8), (5, 9), (8, 16), (16, 32), (1, 100)]
 

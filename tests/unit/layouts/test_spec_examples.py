@@ -12,8 +12,8 @@ import pytest
 import tensorark
 from conformance.build.image import FLOOR, image
 from conformance.build.manifest import part, root, tensor
-from tensorark.codecs.content import CONTENT_RULES
 from tensorark.formats.zt import RULES
+from tensorark.layouts.content import CONTENT_RULES
 
 PAGES = Path(__file__).resolve().parents[3] / "spec/profiles"
 EXAMPLES = [

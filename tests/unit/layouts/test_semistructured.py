@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tensorark import api
-from tensorark.codecs import semistructured
 from tensorark.errors import InvalidInput
+from tensorark.layouts.nm import semistructured
 from tests.conformance.corpus_files import shared
 
 CASES = {"f16": "f16", "bf16": "bf16", "i8": "i8", "f32_1of2": "f32"}

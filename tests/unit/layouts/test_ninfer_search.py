@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from tensorark.codecs.ninfer.encoding import encode, method_of
-from tensorark.codecs.ninfer.groups import CODINGS, quantize
-from tensorark.codecs.ninfer.search import search
 from tensorark.errors import InvalidInput
-from tensorark.vocab.ninfer import geometry
+from tensorark.layouts.ninfer.encoding import encode, method_of
+from tensorark.layouts.ninfer.geometry import geometry
+from tensorark.layouts.ninfer.groups import CODINGS, quantize
+from tensorark.layouts.ninfer.scale_search import search
 
 FORMATS = [name for name, coding in CODINGS.items() if coding.qmax]
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tensorark.codecs import numbers
+from tensorark.layouts.numbers import dtypes as numbers
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 15, 16, 17, 31])

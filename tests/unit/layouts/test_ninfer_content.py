@@ -7,15 +7,16 @@ import struct
 import numpy as np
 import pytest
 
-from tensorark.codecs.layouts import assemble, judge
-from tensorark.codecs.ninfer import layouts, notes
-from tensorark.codecs.ninfer.content import PAYLOAD_RULES, Payload
-from tensorark.codecs.ninfer.encoding import encode
-from tensorark.codecs.ninfer.layouts import elements
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Rejected, Unsupported
-from tensorark.vocab.ninfer import LAYOUT_OF, geometry
+from tensorark.layouts.ninfer import remarks as notes
+from tensorark.layouts.ninfer import values as layouts
+from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.encoding import encode
+from tensorark.layouts.ninfer.geometry import LAYOUT_OF, geometry
+from tensorark.layouts.ninfer.values import elements
+from tensorark.layouts.values import assemble, judge
 
 
 def sound(format_: str, rows: int, columns: int) -> bytearray:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.codecs.ninfer.encoding import cast_direct
-from tensorark.codecs.numbers import numpy_dtype
-from tensorark.codecs.rounding import rounded
+from tensorark.layouts.ninfer.encoding import cast_direct
+from tensorark.layouts.numbers.dtypes import numpy_dtype
+from tensorark.layouts.numbers.rounding import rounded
 
 # Bits of the exponent and of the fraction, bias, and largest finite value, from the definitions.
 TYPES = {

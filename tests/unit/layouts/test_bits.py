@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.codecs.bits import pack, pack_stream, unpack, unpack_stream
+from tensorark.layouts.numbers.bits import pack, pack_stream, unpack, unpack_stream
 
 EIGHT = np.arange(8, dtype=np.uint8)
 

@@ -1,0 +1,1 @@
+"""The layouts `gguf.<type>/1`: blocks of GGUF."""

@@ -1,0 +1,1 @@
+"""Numbers that layouts share: types as arrays, bits, groups, rounding. All of it needs numpy."""

@@ -1,1 +1,0 @@
-"""The published vocabulary of layouts, as immutable values. No numpy."""
