@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tensorark import sparse as sparse
     from tensorark import torch as torch
     from tensorark.amendment import Amendment, append, repack
-    from tensorark.api import File, open, validate  # noqa: A004 - the verb users know
     from tensorark.comparison import Change, Difference, diff
     from tensorark.conversion import Conversion, convert
     from tensorark.core.limits import Limits
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
         Rejected,
         Unsupported,
     )
+    from tensorark.files.file import File, open, validate  # noqa: A004 - the verb users know
+    from tensorark.files.view import TensorView
     from tensorark.keys import make_key
     from tensorark.merging import Merge, merge
     from tensorark.metadata import Edit, edit_metadata, metadata_of
@@ -42,14 +43,13 @@ if TYPE_CHECKING:
     from tensorark.splitting import PlannedShard, SplitPlan, split
     from tensorark.statement import SignedStatement, Statement
     from tensorark.verification import Verification, content_digest, verify
-    from tensorark.view import TensorView
     from tensorark.writer import Writer
 
 __version__: Final = "0.1.0"
 
 _HOMES: Final = {
     "amendment": ("Amendment", "append", "repack"),
-    "api": ("File", "open", "validate"),
+    "files.file": ("File", "open", "validate"),
     "comparison": ("Change", "Difference", "diff"),
     "conversion": ("Conversion", "convert"),
     "diagnosis": ("Diagnosis", "PastGeneration", "diagnose"),
@@ -75,7 +75,7 @@ _HOMES: Final = {
     "splitting": ("PlannedShard", "SplitPlan", "split"),
     "statement": ("SignedStatement", "Statement"),
     "verification": ("Verification", "content_digest", "verify"),
-    "view": ("TensorView",),
+    "files.view": ("TensorView",),
     "writer": ("Writer",),
 }
 _HOME: Final = {name: module for module, names in _HOMES.items() for name in names}

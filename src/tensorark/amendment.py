@@ -12,15 +12,15 @@ from dataclasses import replace as _replaced
 from pathlib import Path
 from typing import Any
 
-from tensorark import api
-from tensorark.api import File, PathLike
-from tensorark.carry import added, alike, brought_home
 from tensorark.conversion import Conversion, convert
 from tensorark.conversion.ledger import Loss, among
 from tensorark.conversion.target import Options, Settled
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.errors import Hint, InvalidInput
+from tensorark.files import file as api
+from tensorark.files.attributes import added, alike, brought_home
+from tensorark.files.file import File, PathLike
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.generation import Generation, generation
 from tensorark.hub import hub

@@ -15,17 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensorark import api
-from tensorark.api import File, PathLike
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Unsupported
+from tensorark.files import file as api
+from tensorark.files.file import File, PathLike
+from tensorark.files.parameters import ParameterView, directory_of
+from tensorark.files.view import TensorView
 from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Binding
 from tensorark.formats.ninfer.uses import of_use
 from tensorark.hub import description_of, hub, model_of
-from tensorark.parameters import ParameterView, directory_of
-from tensorark.view import TensorView
 
 __all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
 
@@ -194,7 +194,7 @@ def _statements(file: File) -> tuple[str, dict[tuple[str, str], str], bytes] | N
 
 def _attributes(left: File, right: File) -> tuple[str, ...]:
     """Return the keys of file attributes that differ."""
-    from tensorark.carry import Attributes, brought_home
+    from tensorark.files.attributes import Attributes, brought_home
 
     def typed(file: File) -> Attributes:
         if file.catalog.format == "zt":  # has them as they are
@@ -212,7 +212,7 @@ _ABSENT: Final = object()
 
 def _same(a: object, b: object) -> bool:
     """Compare attribute values with their types, or their absence."""
-    from tensorark.carry import alike
+    from tensorark.files.attributes import alike
 
     if a is _ABSENT or b is _ABSENT:
         return a is b

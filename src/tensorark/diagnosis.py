@@ -15,14 +15,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from tensorark import api
-from tensorark.api import PathLike
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Span
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
-from tensorark.folder import entry_of, members_of
+from tensorark.files import file as api
+from tensorark.files.file import PathLike
+from tensorark.files.folder import entry_of, members_of
 from tensorark.formats.zt.frame import (
     FOOTER_SIZE,
     FRAME_RULES,

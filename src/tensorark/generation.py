@@ -15,12 +15,12 @@ from typing import NoReturn
 
 import xxhash
 
-from tensorark import api
-from tensorark.api import PathLike
 from tensorark.core.brief import brief
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, InvalidInput, unstorable
+from tensorark.files import file as api
+from tensorark.files.file import PathLike
 from tensorark.formats.zt.amend import KEEP, Attributes, amended, inherited_align
 from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, VERSION, RawFrame, encode_footer
 from tensorark.formats.zt.manifest import Manifest

@@ -16,10 +16,10 @@ from typing import Final
 
 import xxhash
 
-from tensorark.api import File
 from tensorark.core.model import Encoded, Part, Raw, Span, cut
+from tensorark.files.file import File
+from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import Algorithm
-from tensorark.io.shards import HASHES
 
 Progress = Callable[[int], None]
 

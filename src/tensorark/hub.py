@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.core.model import Catalog, Part, Raw, Span, Tensor
 from tensorark.errors import Unsupported
-from tensorark.folder import require_whole
+from tensorark.files.attributes import brought_home
+from tensorark.files.file import File
+from tensorark.files.folder import require_whole
 from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
     Directory,

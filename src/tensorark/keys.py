@@ -14,9 +14,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from tensorark.api import PathLike
 from tensorark.documents import read_bytes
 from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported, printable
+from tensorark.files.file import PathLike
 from tensorark.hashing import sha256_of
 from tensorark.io.publish import Staged, sync_name
 

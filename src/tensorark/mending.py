@@ -14,13 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from tensorark import api
-from tensorark.api import File, PathLike
-from tensorark.carry import added, brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.ledger import Loss, among
-from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.target import Options, Progress, Settled, Target
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
@@ -28,6 +24,10 @@ from tensorark.core.matching import choose
 from tensorark.core.model import Catalog, Part, Span, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, place, quoted
+from tensorark.files import file as api
+from tensorark.files.attributes import added, brought_home
+from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.file import File, PathLike
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
 from tensorark.formats.tensorbit.index import Claim

@@ -10,14 +10,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorark import api
-from tensorark.api import File, PathLike
-from tensorark.carry import brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.errors import OVERWRITE, InvalidInput
+from tensorark.files import file as api
+from tensorark.files.attributes import brought_home
+from tensorark.files.file import File, PathLike
 from tensorark.formats.zt.write import check_align
 from tensorark.hub import hub
 from tensorark.io.inputs import operation

@@ -11,9 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tensorark import api, carry
-from tensorark.api import File, PathLike
-from tensorark.carry import Carried, brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options, Target
@@ -22,6 +19,10 @@ from tensorark.core.brief import brief
 from tensorark.core.matching import near
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, NotFound, Unsupported
+from tensorark.files import attributes as carry
+from tensorark.files import file as api
+from tensorark.files.attributes import Carried, brought_home
+from tensorark.files.file import File, PathLike
 from tensorark.formats import safetensors
 from tensorark.formats.safetensors.header import Header
 from tensorark.formats.zt.amend import KEEP

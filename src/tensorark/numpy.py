@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorark import api
 from tensorark.errors import InvalidInput
+from tensorark.files import file as api
+from tensorark.files.load import load_all, named
+from tensorark.files.safe_open import SafeOpen
 from tensorark.io.inputs import operation
-from tensorark.loading import load_all, named
-from tensorark.safeopen import SafeOpen
 
 if TYPE_CHECKING:
-    from tensorark.api import PathLike
+    from tensorark.files.file import PathLike
     from tensorark.layouts.numbers.dtypes import Array
 
 __all__ = ["load", "load_file", "safe_open", "save", "save_file"]

@@ -18,8 +18,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
-from tensorark import api
-from tensorark.api import PathLike
 from tensorark.core.brief import brief
 from tensorark.core.rules import Finding
 from tensorark.documents import Fields, parsed, read_bytes
@@ -32,11 +30,13 @@ from tensorark.errors import (
     printable,
     quoted,
 )
-from tensorark.folder import entry_of
+from tensorark.files import file as api
+from tensorark.files.file import PathLike
+from tensorark.files.folder import entry_of
+from tensorark.files.shards import digest_of_file
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.io.safe_names import below
-from tensorark.io.shards import digest_of_file
 from tensorark.keys import require_elliptic
 from tensorark.signing import VERDICTS, compare
 from tensorark.statement import Signed

@@ -15,15 +15,17 @@ from pathlib import Path
 
 import xxhash
 
-from tensorark import api
-from tensorark.api import File, PathLike
-from tensorark.carry import Carried, brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options, Settled
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
+from tensorark.files import file as api
+from tensorark.files.attributes import Carried, brought_home
+from tensorark.files.file import File, PathLike
+from tensorark.files.shard_digests import declared_shards
+from tensorark.files.shards import digest_of_file
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN
 from tensorark.formats.zt.manifest import Manifest
@@ -32,8 +34,6 @@ from tensorark.formats.zt.write import check_align
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
-from tensorark.io.shards import digest_of_file
-from tensorark.shards import declared_shards
 from tensorark.verbatim import Copy, Progress, length_of, stored
 from tensorark.writer import CHUNK, Assembly, check_digest, revalidate
 

@@ -13,23 +13,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from tensorark import api
-from tensorark.api import File, PathLike
-from tensorark.carry import brought_home
 from tensorark.conversion import target_of
 from tensorark.conversion.config import left_beside
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.pruned import Pruned, Work
-from tensorark.conversion.recast import Pieces, Recast
 from tensorark.conversion.target import Options, Progress
 from tensorark.core.brief import brief
 from tensorark.core.matching import matcher, near, require_matches
 from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput, NotFound, quoted
+from tensorark.files import file as api
+from tensorark.files.attributes import brought_home
+from tensorark.files.derived import Pieces, Recast
+from tensorark.files.file import File, PathLike
+from tensorark.files.view import TensorView
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID, Pattern, parse_pattern
-from tensorark.view import TensorView
 
 __all__ = ["DENSE_NAMES", "Pruned", "Pruning", "choose", "prune"]
 

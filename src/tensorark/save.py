@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorark import carry
 from tensorark.conversion import convert, target_of
 from tensorark.conversion.safetensors import hold
 from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Error, Hint, InvalidInput
+from tensorark.files import attributes as carry
 from tensorark.formats import safetensors
 from tensorark.io.fileset import scratch
 from tensorark.io.publish import publish
@@ -18,7 +18,7 @@ from tensorark.layouts.payload import Passing
 from tensorark.writer import Writer, judged, revalidate
 
 if TYPE_CHECKING:
-    from tensorark.api import PathLike
+    from tensorark.files.file import PathLike
 
 
 def save_arrays(

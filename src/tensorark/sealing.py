@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import xxhash
 
-from tensorark import api
-from tensorark.api import File, PathLike
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Span, Tensor, cut
 from tensorark.core.rules import Finding
 from tensorark.documents import Fields, read_document, rendered
 from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected
+from tensorark.files import file as api
+from tensorark.files.file import File, PathLike
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, content_digest
 from tensorark.hashing import (
     BLOCK,

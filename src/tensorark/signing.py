@@ -15,15 +15,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tensorark import api
-from tensorark.api import File, PathLike
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Part, Shard, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.documents import read_bytes
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
-from tensorark.folder import entry_of
+from tensorark.files import file as api
+from tensorark.files.file import File, PathLike
+from tensorark.files.folder import entry_of
+from tensorark.files.shards import digest_of_file
 from tensorark.formats.zt.canonical import judge
 from tensorark.formats.zt.digest import content_digest
 from tensorark.formats.zt.frame import RawFrame
@@ -34,7 +35,6 @@ from tensorark.hub import model_of
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.io.safe_names import below
-from tensorark.io.shards import digest_of_file
 from tensorark.keys import key_id, read_private, read_public
 from tensorark.statement import Kind, Signed, SignedStatement, Statement, parse_document
 from tensorark.verification import verify

@@ -14,12 +14,12 @@ import numpy as np
 
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Unsupported
+from tensorark.files.view import TensorView
 from tensorark.layouts.coo.rules import ID as COO
 from tensorark.layouts.csr.rules import ID as CSR
 from tensorark.layouts.in_memory import sound
 from tensorark.layouts.layout import Laid
 from tensorark.layouts.numbers.dtypes import Array, as_array, encode, ids_of
-from tensorark.view import TensorView
 
 if TYPE_CHECKING:
     import torch

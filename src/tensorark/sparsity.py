@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tensorark import api
-from tensorark.api import File, PathLike
 from tensorark.core.brief import brief
+from tensorark.files import file as api
+from tensorark.files.file import File, PathLike
+from tensorark.files.view import TensorView
 from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm import values as nm
 from tensorark.layouts.nm.rules import ID
-from tensorark.view import TensorView
 
 __all__ = ["Counted", "counts", "first_groups"]
 

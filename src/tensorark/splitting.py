@@ -21,9 +21,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import xxhash
 
-from tensorark import api
-from tensorark.api import File, PathLike
-from tensorark.carry import brought_home
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options
 from tensorark.conversion.zt import ZT
@@ -31,13 +28,16 @@ from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.core.sizes import size_of
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
+from tensorark.files import file as api
+from tensorark.files.attributes import brought_home
+from tensorark.files.file import File, PathLike
+from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
 from tensorark.hub import hub
 from tensorark.io.fileset import fresh, numbered, publish_set
 from tensorark.io.inputs import operation
-from tensorark.io.shards import HASHES
 from tensorark.io.sink import Sink
 from tensorark.verbatim import UNKNOWN, Progress, again, length_of, moved, stored
 from tensorark.writer import check_digest, revalidate

@@ -16,15 +16,15 @@ except ImportError as error:
     detail = "torch is not installed: pip install 'tensorark[torch]' brings it"
     raise ModuleNotFoundError(detail, name="torch") from error
 
-from tensorark import api
 from tensorark.errors import InvalidInput
+from tensorark.files import file as api
+from tensorark.files.load import load_all, named
+from tensorark.files.safe_open import SafeOpen
 from tensorark.io.inputs import operation
 from tensorark.layouts.numbers.torch import from_array, to_array, torch_dtype
-from tensorark.loading import load_all, named
-from tensorark.safeopen import SafeOpen
 
 if TYPE_CHECKING:
-    from tensorark.api import PathLike
+    from tensorark.files.file import PathLike
 
 __all__ = ["load_file", "load_model", "safe_open", "save_file", "save_model"]
 

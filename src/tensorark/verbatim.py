@@ -12,11 +12,11 @@ from typing import Final
 
 import xxhash
 
-from tensorark.api import File
-from tensorark.carry import Carried
 from tensorark.core.model import Blob, Encoded, Part, Raw, Span, Tensor
 from tensorark.core.types import RESTRICTED
 from tensorark.errors import Unsupported
+from tensorark.files.attributes import Carried
+from tensorark.files.file import File
 from tensorark.io.sink import Sink
 from tensorark.writer import CHUNK, Assembly, check_digest, revalidate
 

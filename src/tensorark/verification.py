@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING, Final
 
 import xxhash
 
-from tensorark import api
-from tensorark.api import File, PathLike
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.core.types import RESTRICTED, TYPES
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
+from tensorark.files import file as api
+from tensorark.files.file import File, PathLike
+from tensorark.files.shard_digests import check_shards
+from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
 from tensorark.hub import model_of
-from tensorark.io.shards import HASHES
 from tensorark.layouts.ninfer.geometry import PREFIX
 from tensorark.layouts.ninfer.rules import is_ninfer
 from tensorark.layouts.nm.rules import ID as NM
 from tensorark.layouts.payload import Passing, Reader
-from tensorark.shards import check_shards
 
 if TYPE_CHECKING:
     from tensorark.formats.ninfer.directory import Directory
@@ -202,9 +202,9 @@ def _judge_artifact(file: File, tally: _Tally) -> None:
     directory = file.catalog.native
     if file.format.name != "ninfer" or not isinstance(directory, Directory):
         return
+    from tensorark.files.parameters import judge_uses
     from tensorark.formats.ninfer.architecture import judge_payload
     from tensorark.formats.ninfer.survey import survey
-    from tensorark.parameters import judge_uses
 
     first = len(tally.findings)
     resources = _resources(file, directory, tally, first)

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex, get_
 
 import xxhash
 
-from tensorark import api
-from tensorark.api import File, PathLike
-from tensorark.carry import Carried
 from tensorark.core.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.core.rules import Reading
 from tensorark.core.types import DTYPES, RESTRICTED, TYPES, size_of
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, unstorable
+from tensorark.files import file as api
+from tensorark.files.attributes import Carried
+from tensorark.files.file import File, PathLike
 from tensorark.formats import FORMATS
 from tensorark.formats.zt import canonical
 from tensorark.formats.zt.amend import KEEP

@@ -26,8 +26,8 @@ from tensorark.conversion.huggingface import (
 from tensorark.conversion.huggingface.plan import Member
 from tensorark.conversion.objects import export_objects, import_objects
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
+from tensorark.files.parameters import ParameterViews
 from tensorark.formats.ninfer import architecture
-from tensorark.parameters import ParameterViews
 from tensorark.verification import verify
 from tests import synthetic
 from tests.synthetic import HEADS, KEYS, KV, D, H

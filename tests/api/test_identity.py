@@ -14,9 +14,9 @@ import xxhash
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.carry import brought_home
 from tensorark.comparison import STATEMENTS, diff_parameters
 from tensorark.core.model import Catalog, Part, Raw, Tensor
+from tensorark.files.attributes import brought_home
 from tensorark.hub import description_of
 from tensorark.signing import signature_path, verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set

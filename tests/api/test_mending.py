@@ -20,11 +20,11 @@ from conformance.build.tensorbit.image import (
     sparse,
     usual,
 )
-from tensorark import api
 from tensorark.conversion import convert
 from tensorark.core.conversation import drive
 from tensorark.diagnosis import diagnose
 from tensorark.errors import InvalidInput, Rejected, Unsupported
+from tensorark.files import file as api
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size, walk
 from tensorark.mending import config_of, explain, is_tensorbit, join, mend, part
 from tensorark.verification import verify

@@ -267,7 +267,7 @@ def test_names_like_a_wrong_one_are_offered(model, monkeypatch):
         with pytest.raises(KeyError, match=r'did you mean "epoch"'):
             tensorark.edit_metadata(path, remove=["epocs"])
         # They are looked for when somebody asks: many a miss is caught unseen.
-        monkeypatch.setattr("tensorark.api.near", lambda *_: pytest.fail("looked for"))
+        monkeypatch.setattr("tensorark.files.file.near", lambda *_: pytest.fail("looked for"))
         assert file.get("t33") is None
         with pytest.raises(KeyError):
             file["t33"]

@@ -81,7 +81,7 @@ def test_a_base_is_found_by_its_own_name_without_reading_it(base, tmp_path, monk
     ark.save_file(tuned(arrays), tmp_path / "new.zt")
     done = delta(path, tmp_path / "new.zt", tmp_path / "delta.zt")
     assert done.shards == ("base",)
-    monkeypatch.setattr("tensorark.io.shards.digest_of_file", None)
+    monkeypatch.setattr("tensorark.files.shards.digest_of_file", None)
     with tensorark.open(tmp_path / "delta.zt") as file:
         assert file["l.0.w"].numpy().tobytes() == arrays["l.0.w"].tobytes()
 

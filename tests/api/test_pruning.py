@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorark import api
 from tensorark.conversion import pruned
 from tensorark.errors import InvalidInput, NotFound
+from tensorark.files import file as api
 from tensorark.numpy import save_file
 from tensorark.pruning import prune
 from tensorark.verification import verify

@@ -148,7 +148,7 @@ def test_normal_names_are_found_without_reading_a_shard_whole(root, monkeypatch)
     def never(*_arguments):
         raise AssertionError("a shard was read whole")
 
-    monkeypatch.setattr("tensorark.io.shards.digest_of_file", never)
+    monkeypatch.setattr("tensorark.files.shards.digest_of_file", never)
     with tensorark.open(root) as file:
         assert file.missing() == {}
         root.with_name(SHARDS[0]).unlink()
@@ -165,13 +165,13 @@ def test_a_search_reads_no_file_of_another_size(root, monkeypatch):
     def never(*_arguments):
         raise AssertionError("a file was read whole")
 
-    monkeypatch.setattr("tensorark.io.shards.digest_of_file", never)
+    monkeypatch.setattr("tensorark.files.shards.digest_of_file", never)
     with tensorark.open(root) as file:
         assert file.missing().keys() >= {"00001-of-00004"}
 
 
 def test_each_candidate_is_read_once_however_many_shards_are_looked_for(root, monkeypatch):
-    from tensorark.io import shards as module
+    from tensorark.files import shards as module
 
     read = []
     real = module.digest_of_file

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from conformance.build.ninfer.corpus import HERE as CORPUS
-from tensorark import api
+from tensorark.files import file as api
 from tests.unit.formats.ninfer.sets import TEMPLATE, TOKENS, model
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark import api
-from tensorark.io.shards import digest_of_file
+from tensorark.files import file as api
+from tensorark.files.shards import digest_of_file
 from tensorark.numpy import save_file
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import tensorark
 from tensorark.core.model import Part, Raw, Span, Tensor
+from tensorark.files.view import TensorView
 from tensorark.numpy import save_file
-from tensorark.view import TensorView
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.image import container, dense, entry, index, sparse
-from tensorark import api, mending
+from tensorark import mending
 from tensorark.conversion import convert
 from tensorark.errors import Error
+from tensorark.files import file as api
+from tensorark.files.identify import identify
 from tensorark.formats.tensorbit.read import sniff_blob, sniff_container, sniff_directory
-from tensorark.identify import identify
 from tensorark.numpy import save_file
 from tensorark.sparsity import counts
 from tensorark.verification import verify

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.carry import ENTRY, brought_home, from_text, to_text
 from tensorark.core.model import Catalog, Part, Raw, Span, Tensor
 from tensorark.errors import InvalidInput
+from tensorark.files.attributes import ENTRY, brought_home, from_text, to_text
 from tensorark.wire.cbor import Pairs, encode
 from tests.property.strategies import attributes, names
 

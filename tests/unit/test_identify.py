@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import tensorark
 from tensorark.errors import Error, Rejected, Unsupported
+from tensorark.files.identify import _STRANGERS, HEAD, TAIL, identify
 from tensorark.formats import FORMATS
-from tensorark.identify import _STRANGERS, HEAD, TAIL, identify
 
 MAGIC = b"\x89ZT2\r\n\x1a\n"
 

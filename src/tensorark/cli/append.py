@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from tensorark import api
 from tensorark.amendment import append
 from tensorark.cli import dropping
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
+from tensorark.files import file as api
 from tensorark.inspect.text import counted, nbytes_text
 
 

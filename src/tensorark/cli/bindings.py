@@ -6,17 +6,17 @@ from typing import Any
 
 import click
 
-from tensorark.api import File
 from tensorark.cli import parameters
 from tensorark.cli.models import Failure, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.errors import escaped
+from tensorark.files.file import File
+from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, Piece
 from tensorark.inspect.text import counted, shape_text
-from tensorark.parameters import directory_of
 
 
 @verb(

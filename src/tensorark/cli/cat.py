@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorark.api import File
 from tensorark.cli import lenience, parameters
 from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import Terminal, is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.model import Encoded, Part, Raw
 from tensorark.errors import InvalidInput, NotFound
+from tensorark.files.file import File
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import click
 
-from tensorark import api
-from tensorark.api import File
 from tensorark.cli import dropping, lenience, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.sizes import holes_note, sizes_of, sizes_text
@@ -16,6 +14,8 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion import Conversion, Target, convert, target_of
 from tensorark.errors import InvalidInput, escaped, quoted
+from tensorark.files import file as api
+from tensorark.files.file import File
 from tensorark.hub import hub
 from tensorark.inspect.report import PAGE, totals
 from tensorark.inspect.text import counted, nbytes_text, totals_text

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
-from tensorark import api
-from tensorark.api import File
 from tensorark.cli.terminal import Terminal
 from tensorark.errors import NotFound, Rejected, place, quoted
+from tensorark.files import file as api
+from tensorark.files.file import File
 from tensorark.layouts import check, profile_of
 
 F = TypeVar("F", bound=Callable[..., Any])

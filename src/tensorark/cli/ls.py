@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import click
 
-from tensorark.api import File
 from tensorark.cli import lenience, parameters
 from tensorark.cli.complaint import complain
 from tensorark.cli.models import Failure, Success, each_file, models
@@ -18,6 +17,7 @@ from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.core.model import Tensor
 from tensorark.errors import ReadFailed, escaped
+from tensorark.files.file import File
 from tensorark.inspect.names import natural
 from tensorark.inspect.report import brief, element_type, full, totals
 from tensorark.inspect.text import nbytes_text, part_text, shape_text, totals_text

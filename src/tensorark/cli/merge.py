@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from tensorark import api
 from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
+from tensorark.files import file as api
 from tensorark.inspect.text import counted, nbytes_text
 from tensorark.merging import merge
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorark import folder
-from tensorark.api import File
 from tensorark.cli import lenience
 from tensorark.cli.complaint import complain, described
 from tensorark.cli.options import settings
 from tensorark.cli.terminal import terminal
 from tensorark.errors import Error, InvalidInput
+from tensorark.files import folder
+from tensorark.files.file import File
 
 
 @dataclass(frozen=True, slots=True)

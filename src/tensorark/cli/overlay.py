@@ -6,13 +6,13 @@ from typing import Literal
 
 import click
 
-from tensorark import api
 from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.errors import escaped
+from tensorark.files import file as api
 from tensorark.inspect.text import counted, nbytes_text
 from tensorark.overlays import Overlay, overlay
 

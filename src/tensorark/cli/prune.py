@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import click
 
-from tensorark import api
 from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion.pruned import Pruned
 from tensorark.errors import escaped
+from tensorark.files import file as api
 from tensorark.inspect.plain import plain
 from tensorark.inspect.text import counted
 from tensorark.pruning import Pruning, prune

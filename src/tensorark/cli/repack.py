@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from tensorark import api
 from tensorark.amendment import repack
 from tensorark.cli import dropping, parameters
 from tensorark.cli.mend import show
@@ -14,6 +13,7 @@ from tensorark.cli.sizes import sizes_of, sizes_text
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
+from tensorark.files import file as api
 from tensorark.inspect.text import counted, nbytes_text
 from tensorark.mending import is_tensorbit, mend
 

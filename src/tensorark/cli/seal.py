@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from tensorark import api
 from tensorark.cli import parameters
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
+from tensorark.files import file as api
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.inspect.text import counted
 from tensorark.sealing import seal, seal_path

@@ -11,10 +11,10 @@ from tensorark.cli import lenience, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import LimitExceeded
+from tensorark.files.view import TensorView
 from tensorark.inspect.report import full, report
 from tensorark.inspect.text import report_lines, tensor_lines
 from tensorark.layouts.nm.rules import ID as NM
-from tensorark.view import TensorView
 from tensorark.wire.gc_pause import paused
 
 _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its first values

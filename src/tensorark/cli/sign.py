@@ -6,13 +6,13 @@ from typing import Final
 
 import click
 
-from tensorark import api
 from tensorark.cli import parameters
 from tensorark.cli.passphrase import passphrase_of
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.folder import entry_of
+from tensorark.files import file as api
+from tensorark.files.folder import entry_of
 from tensorark.inspect.text import counted
 from tensorark.signing import read_sums, sign, signature_path
 from tensorark.statement import COVERS, KINDS, OMITS, Kind, Statement

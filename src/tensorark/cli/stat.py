@@ -6,7 +6,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tensorark.api import File
 from tensorark.cli import lenience, parameters
 from tensorark.cli.complaint import say
 from tensorark.cli.progress import Progress
@@ -14,6 +13,7 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.errors import LimitExceeded, Unsupported, escaped
+from tensorark.files.file import File
 from tensorark.inspect.names import natural
 from tensorark.inspect.plain import plain
 from tensorark.inspect.report import brief

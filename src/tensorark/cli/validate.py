@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from tensorark import api
 from tensorark.cli import parameters
 from tensorark.cli.models import Failure, each_model
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
 from tensorark.errors import escaped
+from tensorark.files import file as api
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, finding_text
 

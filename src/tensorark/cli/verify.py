@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from tensorark.api import File
 from tensorark.cli import lenience, parameters
 from tensorark.cli.models import Failure, Success, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped, printable, quoted
+from tensorark.files.file import File
 from tensorark.inspect.integrity import checked, exit_code
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, finding_text

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from tensorark import api
-from tensorark.api import File, PathLike
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, left_beside, parse_config
@@ -31,7 +29,9 @@ from tensorark.core.brief import brief
 from tensorark.core.matching import choose
 from tensorark.core.sizes import size_of
 from tensorark.errors import InvalidInput, quoted
-from tensorark.folder import require_whole
+from tensorark.files import file as api
+from tensorark.files.file import File, PathLike
+from tensorark.files.folder import require_whole
 from tensorark.hub import hub
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID as NM

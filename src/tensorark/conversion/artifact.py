@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tensorark import api
 from tensorark.errors import InvalidInput
+from tensorark.files import file as api
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, part_name
 from tensorark.io.fileset import publish_set

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.core.brief import brief
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
+from tensorark.files.attributes import brought_home
+from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.file import File
 from tensorark.layouts.nm.rules import ID, QUANTIZED, members
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.core.model import Part, Raw, Span
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
+from tensorark.files.attributes import brought_home
+from tensorark.files.file import File
 from tensorark.formats import npz
 from tensorark.formats.ninfer.describe import describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Directory

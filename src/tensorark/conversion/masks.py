@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.quantized import Recasting
-from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
+from tensorark.files.attributes import brought_home
+from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.file import File
 from tensorark.layouts.nm.rules import ID, KEY, Pattern, mask_size
 
 if TYPE_CHECKING:

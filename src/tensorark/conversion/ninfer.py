@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark import api
-from tensorark.api import File, PathLike
 from tensorark.conversion.artifact import objects_payload, turn_of, write_set
 from tensorark.conversion.ledger import (
     BY_ARTIFACT,
@@ -34,6 +32,9 @@ from tensorark.errors import (
     Unsupported,
     quoted,
 )
+from tensorark.files import file as api
+from tensorark.files.file import File, PathLike
+from tensorark.files.parameters import directory_of, judge_uses
 from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
     Directory,
@@ -50,7 +51,6 @@ from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
 from tensorark.hub import ATTRIBUTE, ROLE, description_of, payload_of
 from tensorark.io.inputs import operation
 from tensorark.layouts.ninfer.geometry import ALIGNMENT, align_up
-from tensorark.parameters import directory_of, judge_uses
 from tensorark.writer import require_suffix
 
 if TYPE_CHECKING:

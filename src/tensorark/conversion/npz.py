@@ -13,11 +13,11 @@ from typing import Final
 
 import xxhash
 
-from tensorark.api import File
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.safetensors import metadata_of
 from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
 from tensorark.core.model import Tensor
+from tensorark.files.file import File
 from tensorark.formats import npz
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink

@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tensorark import api
-from tensorark.api import File
 from tensorark.conversion.artifact import objects_payload, write_set
 from tensorark.conversion.ledger import BY_ARTIFACT
 from tensorark.conversion.ninfer import require_packed
-from tensorark.conversion.recast import Recast
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
+from tensorark.files import file as api
+from tensorark.files.derived import Recast
+from tensorark.files.file import File
+from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, restore
 from tensorark.hub import ATTRIBUTE
 from tensorark.hub import hub as as_hub
 from tensorark.io.inputs import operation
-from tensorark.parameters import directory_of
 from tensorark.writer import require_suffix
 
 PathLike = str | os.PathLike[str]

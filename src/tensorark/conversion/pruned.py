@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from math import isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Final
 
-from tensorark.api import File
 from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.recast import Pieces, computed
 from tensorark.core.model import Part, Tensor
 from tensorark.errors import InvalidInput, quoted
+from tensorark.files.derived import Pieces, computed
+from tensorark.files.file import File
+from tensorark.files.view import TensorView
 from tensorark.layouts.nm.rules import ID, KEY, Pattern, Sparse, mask_size
-from tensorark.view import TensorView
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal
 
-from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.conversion.config import Config
-from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.core.brief import brief
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
+from tensorark.files.attributes import brought_home
+from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.file import File
 from tensorark.layouts import check
 from tensorark.layouts.affine.rules import AFFINE, Affine
 from tensorark.layouts.affine.rules import ID as MLX

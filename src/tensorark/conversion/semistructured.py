@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.quantized import Recasting
-from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput
+from tensorark.files.attributes import brought_home
+from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.file import File
 from tensorark.layouts.nm.rules import ID
 
 if TYPE_CHECKING:

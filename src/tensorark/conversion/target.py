@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tensorark.api import File
 from tensorark.conversion.ledger import Keeps, Loss, settle, strange
 from tensorark.errors import Hint, Unsupported, quoted
+from tensorark.files.file import File
 
 LEAVE_OUT: Final = Hint(
     'drop=["tensors"] leaves them out and lists them',

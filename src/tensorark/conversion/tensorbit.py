@@ -13,13 +13,14 @@ from typing import Final
 
 import xxhash
 
-from tensorark import api, carry
-from tensorark.api import File
-from tensorark.carry import brought_home
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
 from tensorark.core.model import Tensor
 from tensorark.errors import Error, InvalidInput, Unsupported
+from tensorark.files import attributes as carry
+from tensorark.files import file as api
+from tensorark.files.attributes import brought_home
+from tensorark.files.file import File
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
 from tensorark.formats.tensorbit.write import Placed

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tensorark.api import File
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
+from tensorark.files.file import File
 from tensorark.formats.zt.rules import MAX_NAME
 from tensorark.hub import hub
 from tensorark.io.publish import publish

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensorark.api import File
 from tensorark.core.model import Encoded
 from tensorark.errors import LimitExceeded
+from tensorark.files.file import File
 from tensorark.inspect.report import finding
 from tensorark.inspect.text import counted, nbytes_text
 from tensorark.verification import Verification

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tensorark.api import File
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.types import DTYPES, TYPES
+from tensorark.files.file import File
 from tensorark.inspect.plain import plain
 from tensorark.layouts.affine import rules as affine
 from tensorark.layouts.mx import rules as mx

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from tensorark.api import File
 from tensorark.core.model import Tensor
 from tensorark.errors import LimitExceeded
+from tensorark.files.file import File
 from tensorark.layouts.numbers.dtypes import Array, decode, numpy_dtype
 
 BLOCK: Final = 1 << 20

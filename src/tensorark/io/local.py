@@ -13,14 +13,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, runtime_checkable
 
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.filesystem import filesystem, is_remote
 from tensorark.io.inputs import may_map
 from tensorark.io.open_file import OpenFile
-from tensorark.io.shards import Shards
 from tensorark.io.source import Held, missing_shard, octets, within
 
 if TYPE_CHECKING:
@@ -28,6 +27,23 @@ if TYPE_CHECKING:
 
 Access = Literal["auto", "mmap", "pread"]
 Resolve = Callable[[str], Path]
+
+
+@runtime_checkable
+class ShardResolver(Protocol):
+    """A `Resolve` for shards that are known by size and digest, and not by name alone."""
+
+    def __call__(self, label: str) -> Path:
+        """Return the path of the shard `label`."""
+        ...
+
+    def absent(self, labels: Iterable[str]) -> set[str]:
+        """Return those of `labels` of which nothing is there, by one look at the folder."""
+        ...
+
+    def prove(self, label: str, opened: OpenFile) -> None:
+        """Require an opened file to be the shard `label`, by its digest."""
+        ...
 
 
 class LocalSource:
@@ -151,7 +167,7 @@ class LocalSource:
 
         A file may name very many.
         """
-        if not isinstance(self._resolve, Shards):
+        if not isinstance(self._resolve, ShardResolver):
             return set()
         return self._resolve.absent(labels) - self._open_files().keys()
 
@@ -239,7 +255,7 @@ class LocalSource:
             Unsupported: when the digest is of an algorithm that is not known.
         """
         opened = self._file(label)
-        if isinstance(self._resolve, Shards) and isinstance(opened, OpenFile):
+        if isinstance(self._resolve, ShardResolver) and isinstance(opened, OpenFile):
             with self._proving:  # every thread that reads this shard waits for one to hash it
                 if opened not in self._proven:
                     self._resolve.prove(label, opened)

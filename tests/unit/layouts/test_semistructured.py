@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorark import api
 from tensorark.errors import InvalidInput
+from tensorark.files import file as api
 from tensorark.layouts.nm import semistructured
 from tests.conformance.corpus_files import shared
 

@@ -16,11 +16,11 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tensorark import api
-from tensorark.api import File
 from tensorark.conversion.huggingface.config import Config, text_root
 from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
+from tensorark.files import file as api
+from tensorark.files.file import File
 from tensorark.formats.ninfer.architecture import Parameter, Source
 from tensorark.io.inputs import note_path
 from tensorark.wire.json import Malformed, parse

@@ -16,19 +16,20 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark import api
-from tensorark.api import File
 from tensorark.conversion.huggingface.artifact import require_sound
 from tensorark.conversion.huggingface.rotation import Restored, RestoredView
 from tensorark.conversion.ledger import BY_ARTIFACT
 from tensorark.conversion.ninfer import read_resource, resources
-from tensorark.conversion.recast import Pieces, Recast, computed
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.sizes import size_of
 from tensorark.core.types import DTYPES
 from tensorark.errors import Unsupported, quoted
+from tensorark.files import file as api
+from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.file import File
+from tensorark.files.parameters import ParameterView, directory_of
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import Parameter, Source
 from tensorark.formats.ninfer.directory import Directory
@@ -36,7 +37,6 @@ from tensorark.formats.ninfer.write import encode_json
 from tensorark.io.fileset import publish_folder
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
-from tensorark.parameters import ParameterView, directory_of
 from tensorark.writer import require_suffix
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from tensorark.errors import Unsupported
+from tensorark.files.parameters import ParameterView, ParameterViews, Tensors, auxiliary
 from tensorark.formats.ninfer.directory import Directory, Use
 from tensorark.formats.ninfer.uses import COLUMNS, SIGNS, Auxiliary, of_use, refuse_role
-from tensorark.parameters import ParameterView, ParameterViews, Tensors, auxiliary
 
 if TYPE_CHECKING:
     from tensorark.layouts.numbers.dtypes import Array

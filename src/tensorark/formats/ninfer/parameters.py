@@ -1,7 +1,7 @@
 """Logical parameters (§7): a second catalog over the objects, and where each parameter lies.
 
 Pure: a parameter is element ranges of objects, and where those are whole words it is also spans of
-bytes. Numbers are made by `tensorark.parameters`. Never guesses a shape that only code can know.
+bytes. Numbers are made by `files.parameters`. Never guesses a shape that only code can know.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ import pytest
 
 from conformance.build.ninfer import corpus
 from conformance.build.ninfer.rules import READ, RULES
-from tensorark import api
 from tensorark.core.model import Part
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
+from tensorark.files import file as api
 from tensorark.formats.ninfer import NINFER, architecture
 from tensorark.formats.ninfer.uses import USE_RULES
 from tensorark.layouts.ninfer.content import PAYLOAD_RULES

@@ -8,12 +8,12 @@ import struct
 import numpy as np
 import pytest
 
-from tensorark import api
 from tensorark.comparison import diff_parameters
 from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported
+from tensorark.files import file as api
+from tensorark.files.parameters import auxiliary
 from tensorark.formats.ninfer.parameters import logical_tensor, parameters
 from tensorark.layouts.numbers.hadamard import hadamard_transform
-from tensorark.parameters import auxiliary
 from tensorark.verification import verify
 from tests.unit.formats.ninfer.sets import (
     DIRECTORY,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.build.ninfer import corpus
-from tensorark import api
 from tensorark.conversion.ninfer import payload_of, resplit
 from tensorark.errors import Error
+from tensorark.files import file as api
 from tensorark.formats.ninfer.write import encode_json
 from tensorark.verification import verify
 from tensorark.wire.json import parse

@@ -12,12 +12,12 @@ import pytest
 
 import tensorark
 from conformance.build.ninfer import corpus
-from tensorark import api
 from tensorark.core.conversation import drive
 from tensorark.core.limits import Limits
 from tensorark.core.model import Span
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, ReadFailed, Rejected, Unsupported
+from tensorark.files import file as api
 from tensorark.formats.ninfer.address import Address
 from tensorark.formats.ninfer.read import GUESS, read
 from tensorark.layouts.ninfer.geometry import encoded_size

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tensorark import api
 from tensorark.conversion import convert
 from tensorark.conversion.artifact import write_set
 from tensorark.conversion.ninfer import payload_of, read_resource, replace_resources, resplit
@@ -23,6 +22,7 @@ from tensorark.errors import (
     ReadFailed,
     Unsupported,
 )
+from tensorark.files import file as api
 from tensorark.formats.ninfer.directory import StoredTensor
 from tensorark.formats.ninfer.write import (
     NewResource,

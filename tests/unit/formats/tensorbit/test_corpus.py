@@ -9,8 +9,8 @@ import pytest
 
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.rules import RULES
-from tensorark import api
 from tensorark.errors import Error, Rejected, Unsupported
+from tensorark.files import file as api
 from tensorark.formats import tensorbit
 from tensorark.formats.tensorbit.rules import TOLERATED, UNUSABLE, UNUSABLE_ALONE
 from tensorark.layouts.nm.rules import KEY

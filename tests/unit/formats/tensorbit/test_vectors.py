@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark import api
 from tensorark.errors import Rejected
+from tensorark.files import file as api
 from tensorark.layouts.nm import values as nm
 from tensorark.mending import mend
 from tests.conformance.corpus_files import shared

@@ -288,7 +288,7 @@ class TensorView:
         Raises:
             IndexError: for the indices for which numpy raises it.
         """
-        from tensorark import slicing
+        from tensorark.files import slicing
         from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         layout, read = self._admitted()

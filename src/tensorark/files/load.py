@@ -14,12 +14,12 @@ from tensorark.core.matching import near
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Hint, InvalidInput, NotFound, Rejected, Unsupported
-from tensorark.io.shards import HASHES
-from tensorark.shards import declared_shards
+from tensorark.files.shard_digests import declared_shards
+from tensorark.files.shards import HASHES
 
 if TYPE_CHECKING:
-    from tensorark.api import File
     from tensorark.encodings.encoding import Decoder
+    from tensorark.files.file import File
     from tensorark.layouts.numbers.dtypes import Array
 
 Where = tuple[str | int, ...]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tensorark.core.model import Part, Raw
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported, escaped
+from tensorark.files.view import Payload, TensorView
 from tensorark.formats.ninfer.directory import Directory, Use
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, logical_tensor, reshaped
 from tensorark.formats.ninfer.uses import USE_RULES, Auxiliary, auxiliaries, of_use, refuse_role
-from tensorark.view import Payload, TensorView
 
 if TYPE_CHECKING:
     from tensorark.layouts.numbers.dtypes import Array

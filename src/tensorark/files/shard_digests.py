@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from tensorark.api import File
 from tensorark.core.model import Shard, Span
 from tensorark.core.rules import Finding
 from tensorark.errors import ReadFailed, Unsupported
+from tensorark.files.file import File
+from tensorark.files.shards import HASHES
 from tensorark.formats.zt.manifest import Manifest
-from tensorark.io.shards import HASHES
 
 Progress = Callable[[int], None]
 

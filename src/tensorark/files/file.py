@@ -34,24 +34,24 @@ from tensorark.errors import (
     Unsupported,
     quoted,
 )
-from tensorark.folder import entry_of, members_of
+from tensorark.files.checked_sibling import Admitted
+from tensorark.files.folder import entry_of, members_of
+from tensorark.files.identify import HEAD, TAIL, identify
+from tensorark.files.shards import Shards
+from tensorark.files.view import Ranges, TensorView
 from tensorark.formats.format import Format
-from tensorark.identify import HEAD, TAIL, identify
-from tensorark.io.admitted import Admitted
 from tensorark.io.inputs import note_files, note_listed
 from tensorark.io.local import Access, LocalSource
 from tensorark.io.memory import allocate, installed
 from tensorark.io.safe_names import below, beside
-from tensorark.io.shards import Shards
 from tensorark.layouts.nm import rules as nm
 from tensorark.layouts.payload import Passing, is_ruled, judge_layout
-from tensorark.view import Ranges, TensorView
 
 if TYPE_CHECKING:
-    from tensorark.carry import Carried
     from tensorark.encodings.encoding import Decoder, Stored
+    from tensorark.files.attributes import Carried
+    from tensorark.files.parameters import ParameterViews
     from tensorark.formats.npz.rules import Running
-    from tensorark.parameters import ParameterViews
 
 PathLike = str | os.PathLike[str]
 """A path, or a model that is opened: a `File` stands for its path, and is read as it is."""
@@ -245,7 +245,7 @@ class File(Mapping[str, TensorView]):
 
     def _carried(self) -> Carried:
         """Return all attributes with their types, found out once."""
-        from tensorark.carry import brought_home
+        from tensorark.files.attributes import brought_home
 
         if self._home is None or self._home[0] is not self.catalog:
             self._home = self.catalog, brought_home(self.catalog)
@@ -258,7 +258,7 @@ class File(Mapping[str, TensorView]):
         Raises:
             InvalidInput: when the file is no such artifact.
         """
-        from tensorark.parameters import ParameterViews, directory_of
+        from tensorark.files.parameters import ParameterViews, directory_of
 
         return ParameterViews(self, directory_of(self.catalog.native, self.path))
 

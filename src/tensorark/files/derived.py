@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tensorark.api import CHUNK, File
 from tensorark.core.model import Catalog, Encoded, Part
 from tensorark.core.rules import Reading
-from tensorark.view import Ranges
+from tensorark.files.file import CHUNK, File
+from tensorark.files.view import Ranges
 
 Pieces = Callable[[], Iterator[memoryview]]
 """Computes the bytes of a part, piece by piece."""

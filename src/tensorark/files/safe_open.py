@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from tensorark.api import File
+from tensorark.files.file import File
+from tensorark.files.view import TensorView
 from tensorark.formats.safetensors.dtypes import NAMES
-from tensorark.view import TensorView
 
 A = TypeVar("A")
 

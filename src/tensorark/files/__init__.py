@@ -1,0 +1,1 @@
+"""Opened files: open(), File, views, folders, and the files that one names."""
