@@ -82,7 +82,7 @@ def tensors() -> Iterator[tuple[str, Array]]:
 
 def make(folder: Path) -> None:
     """Write every file that is read by a row."""
-    from tensorark.pruning import prune
+    from tensorark.edit.prune import prune
 
     with tensorark.Writer(folder / "x.zt") as writer:
         for name, array in tensors():
@@ -105,8 +105,8 @@ def make(folder: Path) -> None:
 
 def _make_artifact(path: Path, arrays: dict[str, Array]) -> bytes:
     """Write an artifact of bf16 objects, one bound parameter each; return its directory's text."""
-    from tensorark.conversion.artifact import objects_payload, write_set
     from tensorark.formats.ninfer import write
+    from tensorark.writing.artifact import objects_payload, write_set
 
     new = [
         write.NewTensor(id=name, shape=array.shape, format="bf16", layout=ninfer.CONTIGUOUS)
@@ -151,7 +151,7 @@ def _geometry(format_: str) -> ninfer.Geometry:
 
 
 def verify(folder: Path, _scratch: Path) -> Run:
-    from tensorark.verification import verify as check
+    from tensorark.integrity.verify import verify as check
 
     def run(name: str = "x.zt") -> None:
         with tensorark.open(folder / name) as file:
@@ -162,7 +162,7 @@ def verify(folder: Path, _scratch: Path) -> Run:
 
 
 def check_seal(folder: Path, _scratch: Path) -> Run:
-    from tensorark.sealing import check_seal as check
+    from tensorark.integrity.seal import check_seal as check
 
     def run(name: str = "x.zt") -> None:
         assert not check(folder / name).findings
@@ -287,7 +287,7 @@ def merge(folder: Path, scratch: Path) -> Run:
 
 
 def resplit(folder: Path, scratch: Path) -> Run:
-    from tensorark.conversion.ninfer import resplit as again
+    from tensorark.ninfer.resplit import resplit as again
 
     return lambda: again(folder / "x.ninfer", scratch / "x.ninfer", max_file_bytes=SHARD)
 
@@ -401,7 +401,7 @@ def copy_memory(_folder: Path, _scratch: Path) -> Run:
 
 
 def prune_file(folder: Path, scratch: Path) -> Run:
-    from tensorark.pruning import prune
+    from tensorark.edit.prune import prune
 
     prune(folder / "small.zt", scratch / "small.tbm")
     return partial(prune, folder / "x.zt", scratch / "out.tbm")

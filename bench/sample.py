@@ -20,7 +20,7 @@ _IMPORTS = {
         "tensorark.numpy",
         "tensorark.layouts.values",
         "tensorark.conversion",
-        "tensorark.verification",
+        "tensorark.integrity.verify",
         "ml_dtypes",
     ],
     "ztensor": ["ztensor", "ztensor.numpy"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import tensorark
-from tensorark.verification import verify
+from tensorark.integrity.verify import verify
 
 Answer = tuple[str, list[str]]
 

@@ -25,7 +25,7 @@ MODULES = (
     "tensorark.numpy",
     "tensorark.torch",
     "tensorark.sparse",
-    "tensorark.quant",
+    "tensorark.quantize",
     "tensorark.errors",
 )
 WIDTH = 92

@@ -22,9 +22,9 @@ from tensorark import errors
 from tensorark.cli.group import TARK, VERBS
 from tensorark.core.rules import Finding
 from tensorark.errors import Error
-from tensorark.inspect import codes
-from tensorark.inspect.report import finding
-from tensorark.inspect.text import finding_text
+from tensorark.report import codes
+from tensorark.report.report import finding
+from tensorark.report.text import finding_text
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 96
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
     """Write or check the files; return the exit code."""
     stale = []
     for name, make in (
-        ("src/tensorark/inspect/examples.json", examples),
+        ("src/tensorark/report/examples.json", examples),
         ("docs/reference/cli.md", cli),
         ("docs/reference/errors.md", errors_page),
     ):

@@ -64,7 +64,7 @@ def save_file(
         InvalidInput: when an array's elements have no storage type.
         Unsupported: when the format cannot hold a tensor.
     """
-    from tensorark.save import save_arrays
+    from tensorark.conversion.save import save_arrays
 
     save_arrays(tensors, path, metadata)
 

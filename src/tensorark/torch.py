@@ -71,7 +71,7 @@ def save_file(
         InvalidInput: when a tensor is sparse, nested, quantised, of a subclass, without data, or of
             a type without a storage type; and when it is no tensor.
     """
-    from tensorark.save import save_arrays
+    from tensorark.conversion.save import save_arrays
 
     arrays = {name: to_array(tensor, str(name)) for name, tensor in tensors.items()}
     save_arrays(arrays, path, metadata)
@@ -89,7 +89,7 @@ def save_model(
     Raises:
         InvalidInput: when the state holds something that is no tensor, such as an extra state.
     """
-    from tensorark.conversion import target_of
+    from tensorark.conversion.pipeline import target_of
 
     state = model.state_dict()
     for name, value in state.items():

@@ -21,8 +21,8 @@ import tensorark
 import tensorark.numpy as ark
 from conformance.build.cbor import encode
 from conformance.build.image import image
-from tensorark.amendment import append, repack
-from tensorark.diagnosis import diagnose
+from tensorark.edit.append import append, repack
+from tensorark.report.diagnosis import diagnose
 from tests.test_public_vectors import MADE
 
 MIB = 1 << 20
@@ -265,7 +265,7 @@ def test_replacing_is_a_matter_of_appending(tmp_path):
 
 
 def test_a_root_keeps_its_shards_when_it_is_appended_to(tmp_path):
-    from tensorark.splitting import split
+    from tensorark.edit.split import split
 
     ark.save_file({"a": np.arange(9), "b": np.arange(9) + 1}, tmp_path / "in.zt")
     split(tmp_path / "in.zt", tmp_path / "m.zt", max_size=4300, align=4096)
@@ -346,8 +346,8 @@ import os, shutil, sys
 from pathlib import Path
 import numpy as np
 import tensorark
-from tensorark.amendment import append
-from tensorark.diagnosis import diagnose
+from tensorark.edit.append import append
+from tensorark.report.diagnosis import diagnose
 
 folder = Path(sys.argv[1])
 base, path = folder / "base.zt", folder / "m.zt"

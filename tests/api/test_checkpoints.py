@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 import tensorark
-from tensorark.conversion import Conversion
+from tensorark.conversion.pipeline import Conversion
 
 MLX = json.loads((Path(__file__).resolve().parents[1] / "data/mlx-affine.json").read_text())
 AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)  # which of eight columns each nibble holds, lowest first

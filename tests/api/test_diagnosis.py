@@ -12,9 +12,9 @@ import tensorark
 import tensorark.numpy as ark
 from conformance.build.cbor import encode
 from conformance.build.image import MAGIC, Footer, data_shard, footer_for, image
-from tensorark import diagnosis
-from tensorark.amendment import append
-from tensorark.diagnosis import diagnose
+from tensorark.edit.append import append
+from tensorark.report import diagnosis
+from tensorark.report.diagnosis import diagnose
 from tests.test_public_vectors import MADE
 from tests.unit.formats.ninfer.sets import model
 
@@ -93,7 +93,7 @@ def test_footers_inside_payload_do_not_mislead(tmp_path):
 
 
 def test_a_search_ends_in_a_file_that_consists_of_footers(tmp_path, monkeypatch):
-    monkeypatch.setattr("tensorark.diagnosis._MOST_CANDIDATES", 50)
+    monkeypatch.setattr("tensorark.report.diagnosis._MOST_CANDIDATES", 50)
     path = tmp_path / "m.zt"
     footer = footer_for(encode({"objects": {}}), 4096).pack()
     path.write_bytes(MAGIC + footer * 2000 + b"end")
@@ -152,7 +152,7 @@ def test_pieces_of_a_file_that_was_cut_up_are_recognised_by_name(grown, tmp_path
 
 
 def test_missing_shards_are_told_with_what_they_hold(tmp_path):
-    from tensorark.splitting import split
+    from tensorark.edit.split import split
 
     ark.save_file({"a": np.arange(9), "b": np.arange(7)}, tmp_path / "in.zt")
     plan = split(tmp_path / "in.zt", tmp_path / "m.zt", max_size=4300, align=4096)

@@ -10,10 +10,10 @@ import xxhash
 
 import tensorark
 from conformance.build import image as build
-from tensorark.amendment import append, repack
-from tensorark.conversion import convert
-from tensorark.merging import merge
-from tensorark.splitting import split
+from tensorark.conversion.pipeline import convert
+from tensorark.edit.append import append, repack
+from tensorark.edit.merge import merge
+from tensorark.edit.split import split
 
 DATA = bytes(range(8))
 SHA256 = "sha256:" + hashlib.sha256(DATA).hexdigest()

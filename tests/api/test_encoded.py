@@ -24,8 +24,8 @@ from conformance.build.manifest import root
 from tensorark import Limits, Writer
 from tensorark.core.model import Encoded, Raw, Span
 from tensorark.encodings.zstd.rules import ID
+from tensorark.integrity.verify import verify
 from tensorark.io.open_file import OpenFile
-from tensorark.verification import verify
 from tests.conformance.corpus_files import CORPUS, index, published, vectors
 from tests.conformance.test_zstd import LAXER
 from tests.conformance.zstd_judge import decode

@@ -14,8 +14,13 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.conversion import huggingface
-from tensorark.conversion.huggingface import (
+from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
+from tensorark.files.parameters import ParameterViews
+from tensorark.formats.ninfer import architecture
+from tensorark.integrity.verify import verify
+from tensorark.ninfer import pack as huggingface
+from tensorark.ninfer.objects import export_objects, import_objects
+from tensorark.ninfer.pack import (
     PRESETS,
     convert_checkpoint,
     export_checkpoint,
@@ -23,12 +28,7 @@ from tensorark.conversion.huggingface import (
     parse_recipe,
     read_recipe,
 )
-from tensorark.conversion.huggingface.plan import Member
-from tensorark.conversion.objects import export_objects, import_objects
-from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
-from tensorark.files.parameters import ParameterViews
-from tensorark.formats.ninfer import architecture
-from tensorark.verification import verify
+from tensorark.ninfer.pack.plan import Member
 from tests import synthetic
 from tests.synthetic import HEADS, KEYS, KV, D, H
 from tests.unit.layouts import scalar
@@ -335,7 +335,7 @@ def test_blocks_of_any_size_give_the_same_bytes(tmp_path, monkeypatch):
     }
     made = parse_recipe(recipe, PRESETS, "r")
     expected = convert(tmp_path / "m", made).read_bytes()
-    from tensorark.conversion.huggingface import weights
+    from tensorark.ninfer.pack import weights
 
     monkeypatch.setattr(weights, "BLOCK", 3000)
     monkeypatch.setattr(weights, "_KEPT", 100)

@@ -14,11 +14,11 @@ import xxhash
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.comparison import STATEMENTS, diff_parameters
+from tensorark.conversion.as_zt_model import description_of
 from tensorark.core.model import Catalog, Part, Raw, Tensor
 from tensorark.files.attributes import brought_home
-from tensorark.hub import description_of
-from tensorark.signing import signature_path, verify_signature
+from tensorark.integrity.diff import STATEMENTS, diff_parameters
+from tensorark.integrity.sign import signature_path, verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set
 
 ATTRIBUTES = {"count": 3, "nested": {"a": [1, 2.5, None, True]}, "text": "é"}

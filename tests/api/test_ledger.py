@@ -16,12 +16,12 @@ import pytest
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.conversion import TARGETS
+from tensorark.conversion.as_zt_model import DESCRIPTION
 from tensorark.conversion.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
+from tensorark.conversion.pipeline import TARGETS
+from tensorark.edit.prune import prune
 from tensorark.formats import FORMATS
 from tensorark.formats.zt.write import encode_tail
-from tensorark.hub import DESCRIPTION
-from tensorark.pruning import prune
 from tensorark.wire.cbor import decode, encode
 
 W = np.arange(32, dtype="f4").reshape(4, 8)

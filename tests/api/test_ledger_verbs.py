@@ -16,16 +16,17 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.amendment import append, repack
-from tensorark.conversion import ledger
 from tensorark.conversion.ledger import BY_LENIENCE, KINDS
-from tensorark.conversion.ninfer import replace_resources, resplit
-from tensorark.mending import join, mend, part
-from tensorark.merging import merge
-from tensorark.metadata import edit_metadata
-from tensorark.overlays import delta, overlay
-from tensorark.pruning import prune
-from tensorark.splitting import split
+from tensorark.conversion import ledger
+from tensorark.edit.append import append, repack
+from tensorark.edit.merge import merge
+from tensorark.edit.metadata import edit_metadata
+from tensorark.edit.overlay import delta, overlay
+from tensorark.edit.prune import prune
+from tensorark.edit.split import split
+from tensorark.edit.tensorbit_repair import join, mend, part
+from tensorark.ninfer.resources import replace_resources
+from tensorark.ninfer.resplit import resplit
 from tests.api import test_ledger as made
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "conversions.md"

@@ -20,14 +20,14 @@ from conformance.build.tensorbit.image import (
     sparse,
     usual,
 )
-from tensorark.conversion import convert
+from tensorark.conversion.pipeline import convert
 from tensorark.core.conversation import drive
-from tensorark.diagnosis import diagnose
+from tensorark.edit.tensorbit_repair import config_of, explain, is_tensorbit, join, mend, part
 from tensorark.errors import InvalidInput, Rejected, Unsupported
 from tensorark.files import file as api
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size, walk
-from tensorark.mending import config_of, explain, is_tensorbit, join, mend, part
-from tensorark.verification import verify
+from tensorark.integrity.verify import verify
+from tensorark.report.diagnosis import diagnose
 
 AFTER = len(sparse().data)
 

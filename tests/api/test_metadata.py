@@ -13,9 +13,9 @@ import safetensors
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.diagnosis import diagnose
-from tensorark.metadata import edit_metadata, metadata_of
-from tensorark.splitting import split
+from tensorark.edit.metadata import edit_metadata, metadata_of
+from tensorark.edit.split import split
+from tensorark.report.diagnosis import diagnose
 
 TYPED = {"n": 3, "x": 1.5, "t": True, "none": None, "l": [1, [2.5, "s"]], "m": {"k": -1}, "s": "é"}
 

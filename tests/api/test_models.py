@@ -13,8 +13,8 @@ import pytest
 import tensorark
 import tensorark.numpy as ark
 import tensorark.torch as torch_ark
-from tensorark.pruning import prune
-from tensorark.sparsity import counts
+from tensorark.edit.prune import prune
+from tensorark.report.sparsity import counts
 
 # How each is called with a model `m`; `o` is a path for what it makes.
 CALLS = {

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.amendment import append
-from tensorark.merging import merge
-from tensorark.overlays import delta, overlay
-from tensorark.splitting import split
+from tensorark.edit.append import append
+from tensorark.edit.merge import merge
+from tensorark.edit.overlay import delta, overlay
+from tensorark.edit.split import split
 from tests.test_public_vectors import MADE
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorark.conversion import pruned
+from tensorark.edit import pruned
+from tensorark.edit.prune import prune
 from tensorark.errors import InvalidInput, NotFound
 from tensorark.files import file as api
+from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
-from tensorark.pruning import prune
-from tensorark.verification import verify
 from tests.conformance.corpus_files import shared
 
 NAMES = {

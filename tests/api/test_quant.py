@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tensorark
-from tensorark.quant import dequantize, quantize, quantize_mx
+from tensorark.quantize import dequantize, quantize, quantize_mx
 
 finite = st.floats(width=32, min_value=-(2.0**80), max_value=2.0**80)
 

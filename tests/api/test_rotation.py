@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.conversion.huggingface import (
+from tensorark.ninfer.pack import (
     convert_checkpoint,
     export_checkpoint,
     export_parameters,
 )
-from tensorark.conversion.huggingface.rotation import Restored
+from tensorark.ninfer.rotation import Restored
 from tests import synthetic
 from tests.unit.formats.ninfer.sets import PAGE, entry, up, write_set
 
@@ -65,7 +65,7 @@ def artifact(tmp_path, matrix, vectors, uses):
 
 @pytest.mark.parametrize("width", [1024, 2048])
 def test_parameters_are_written_without_the_rotation_of_their_uses(tmp_path, monkeypatch, width):
-    monkeypatch.setattr("tensorark.conversion.huggingface.export._CHUNK", 1500)  # cuts rows
+    monkeypatch.setattr("tensorark.ninfer.unpack._CHUNK", 1500)  # cuts rows
     signs = signs_of(3, width)
     weight = np.random.default_rng(4).integers(-50, 50, (5, width)).astype(np.float64)
     stored = rotated(weight, signs).astype("<f4")

@@ -16,7 +16,7 @@ from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.files.shards import Shards
 from tensorark.formats.zt.frame import MAGIC, encode_footer
 from tensorark.formats.zt.write import encode_manifest, encode_tail
-from tensorark.sparsity import counts
+from tensorark.report.sparsity import counts
 
 ONES, TWOS = (np.full(100, value, "f4").tobytes() for value in (1, 2))
 

@@ -16,7 +16,7 @@ import xxhash
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.splitting import split
+from tensorark.edit.split import split
 from tests.test_public_vectors import MADE
 
 ARRAYS = {f"l.{i}.w": np.arange(i, i + 500, dtype="f4") for i in range(4)}

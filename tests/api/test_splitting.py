@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.merging import merge
-from tensorark.splitting import split
+from tensorark.edit.merge import merge
+from tensorark.edit.split import split
 from tests.test_public_vectors import MADE
 
 MIB = 1 << 20

@@ -11,11 +11,11 @@ import pytest
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark import save
-from tensorark.conversion import TARGETS
-from tensorark.conversion.huggingface import convert_checkpoint, export_parameters
-from tensorark.conversion.ninfer import replace_resources
-from tensorark.conversion.objects import export_objects, import_objects
+from tensorark.conversion import save
+from tensorark.conversion.pipeline import TARGETS
+from tensorark.ninfer.objects import export_objects, import_objects
+from tensorark.ninfer.pack import convert_checkpoint, export_parameters
+from tensorark.ninfer.resources import replace_resources
 from tests import synthetic
 from tests.unit.formats.ninfer import sets
 

@@ -14,15 +14,15 @@ import pytest
 import tensorark
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.image import Blob, container, dense, entry, index, sparse, usual
-from tensorark.conversion import convert
 from tensorark.conversion.ledger import KINDS
+from tensorark.conversion.pipeline import convert
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
 from tensorark.files import file as api
 from tensorark.formats.tensorbit.runtime import remarks
+from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
-from tensorark.verification import verify
-from tensorark.writer import Writer
+from tensorark.writing.writer import Writer
 from tests.conformance.corpus_files import shared
 
 VALID = sorted(

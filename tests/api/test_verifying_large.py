@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.amendment import repack
-from tensorark.comparison import diff
-from tensorark.splitting import split
-from tensorark.verification import digested, verify
+from tensorark.edit.append import repack
+from tensorark.edit.split import split
+from tensorark.integrity.diff import diff
+from tensorark.integrity.verify import digested, verify
 
 MIB = 1 << 20
 
@@ -86,8 +86,8 @@ def test_a_flipped_byte_of_a_large_part_is_found(tmp_path, plain, io):
 WATCHED = """
 import resource, sys
 import tensorark
-from tensorark.comparison import diff
-from tensorark.verification import digested, verify
+from tensorark.integrity.diff import diff
+from tensorark.integrity.verify import digested, verify
 tensorark.open(sys.argv[2]).close()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with tensorark.open(sys.argv[1], io="pread") as file, tensorark.open(sys.argv[2], io="pread") as b:

@@ -9,8 +9,8 @@ import pytest
 import xxhash
 
 import tensorark
+from tensorark.edit.split import split
 from tensorark.numpy import save_file
-from tensorark.splitting import split
 
 
 def test_validate_says_that_a_file_is_valid(tark, zt):
@@ -180,7 +180,7 @@ def half_digested(path):
 
     from tensorark.core.model import Part, Raw, Tensor
     from tensorark.io.publish import publish
-    from tensorark.writer import Assembly
+    from tensorark.writing.writer import Assembly
 
     with publish(path, overwrite=False) as sink:
         assembly = Assembly(sink)

@@ -10,7 +10,7 @@ import pytest
 import tensorark
 from tensorark import cli
 from tensorark.cli.group import VERBS
-from tensorark.keys import make_key
+from tensorark.integrity.keys import make_key
 from tensorark.numpy import save_file
 from tests.schemas import SCHEMAS, judge
 from tests.synthetic import write_checkpoint

@@ -8,7 +8,7 @@ import pytest
 
 import tensorark
 from tensorark.cli.group import VERBS
-from tensorark.keys import make_key
+from tensorark.integrity.keys import make_key
 from tensorark.numpy import save_file
 from tests.unit.formats.ninfer.sets import model as write_artifact
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 import tensorark
-from tensorark.cli.complaint import described
+from tensorark.cli.error_output import described
 from tensorark.cli.group import TARK, VERBS
 from tensorark.cli.options import EVERYWHERE
 from tensorark.errors import OVERWRITE, Hint, InvalidInput, NotFound

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.inspect import report
 from tensorark.numpy import save_file
+from tensorark.report import report
 from tests.unit.formats.ninfer.sets import model as write_artifact
 
 
@@ -192,7 +192,7 @@ def test_show_says_which_tensors_a_missing_shard_holds(tark, zt, tmp_path, how):
 def test_stat_takes_compressed_tensors_apart_wherever_frames_end(
     tark, tmp_path, frame_size, monkeypatch
 ):
-    monkeypatch.setattr("tensorark.inspect.statistics.WHOLE", 0)  # nothing is read as a whole
+    monkeypatch.setattr("tensorark.report.statistics.WHOLE", 0)  # nothing is read as a whole
     arrays = {
         "c": np.arange(40, dtype="c16") * 1j,
         "d": np.linspace(-1, 2, 99),

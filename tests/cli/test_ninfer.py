@@ -43,7 +43,7 @@ def test_bindings_as_a_document(tark, artifact):
 
 
 def test_bindings_of_something_else(tark, tmp_path):
-    from tensorark.conversion import convert
+    from tensorark.conversion.pipeline import convert
 
     convert(model(tmp_path), tmp_path / "hub.zt")
     assert tark("bindings", str(tmp_path / "hub.zt")).code == 2

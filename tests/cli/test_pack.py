@@ -3,7 +3,7 @@
 import json
 
 import tensorark
-from tensorark.conversion.huggingface import PRESETS
+from tensorark.ninfer.pack import PRESETS
 from tests import synthetic
 
 

@@ -11,7 +11,7 @@ import tensorark
 from tensorark.cli.group import TARK, VERBS
 from tensorark.cli.verb import Verb
 from tensorark.errors import Error
-from tensorark.inspect.codes import CODES, everything
+from tensorark.report.codes import CODES, everything
 from tests.rulebook import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ def generator():
     [
         ("docs/reference/cli.md", "cli"),
         ("docs/reference/errors.md", "errors_page"),
-        ("src/tensorark/inspect/examples.json", "examples"),
+        ("src/tensorark/report/examples.json", "examples"),
     ],
 )
 def test_the_reference_is_current(generator, path, make):
@@ -78,7 +78,7 @@ def test_the_help_of_tark_lists_every_verb_and_imports_none(process):
 
 
 def test_every_code_that_is_raised_is_explained():
-    """When this fails: say in `tensorark.inspect.codes` what the new code means."""
+    """When this fails: say in `tensorark.report.codes` what the new code means."""
     raised = {*_codes_in_source(), *(kind.default_code for kind in Error.__subclasses__())}
     explained = {each.code for each in everything()}
     assert raised - explained == set()

@@ -18,11 +18,11 @@ import numpy as np
 import tensorark
 from tensorark.cli import DEFECT
 from tensorark.cli import main as tark_main
-from tensorark.comparison import diff
-from tensorark.conversion import convert
-from tensorark.diagnosis import diagnose
+from tensorark.conversion.pipeline import convert
+from tensorark.integrity.diff import diff
+from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
-from tensorark.verification import verify
+from tensorark.report.diagnosis import diagnose
 from tests.cost.bombs import BOMBS
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import tensorark
-import tensorark.keys
+import tensorark.integrity.keys
 import tensorark.numpy as ark
 from tensorark.cli import main
 from tests import synthetic
@@ -128,10 +128,10 @@ def plain(folder: Path) -> dict[str, Path]:
 def whole_key(path: Path) -> bytes:
     """Require a private key to be whole, its owner's alone, and the one that its public half is."""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    key = tensorark.keys.key_id(tensorark.keys.read_private(path).public_key())
+    key = tensorark.integrity.keys.key_id(tensorark.integrity.keys.read_private(path).public_key())
     shown = path.with_name(path.name + ".pub")
     if shown.exists():
-        assert tensorark.keys.key_id(tensorark.keys.read_public(shown)) == key
+        assert tensorark.integrity.keys.key_id(tensorark.integrity.keys.read_public(shown)) == key
     return b"a key"
 
 

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 import tensorark
 import tensorark.numpy
 import tensorark.torch
-from tensorark import splitting
-from tensorark.amendment import append, repack
-from tensorark.conversion import convert
+from tensorark.conversion.pipeline import convert
+from tensorark.edit import split as splitting
+from tensorark.edit.append import append, repack
+from tensorark.edit.merge import merge
+from tensorark.edit.overlay import overlay
+from tensorark.integrity.verify import verify
 from tensorark.layouts.layout import Laid
-from tensorark.merging import merge
-from tensorark.overlays import overlay
-from tensorark.verification import verify
 from tests.property import images
 from tests.property.test_values import dense, masked, microscaled, of_ninfer, sparse
 from tests.unit.layouts.test_grouped import schemes

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.image import container, dense, entry, index, sparse
-from tensorark import mending
-from tensorark.conversion import convert
+from tensorark.conversion.pipeline import convert
+from tensorark.edit import tensorbit_repair as mending
 from tensorark.errors import Error
 from tensorark.files import file as api
 from tensorark.files.identify import identify
 from tensorark.formats.tensorbit.read import sniff_blob, sniff_container, sniff_directory
+from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
-from tensorark.sparsity import counts
-from tensorark.verification import verify
+from tensorark.report.sparsity import counts
 
 SMALL = [
     each["path"]

@@ -21,8 +21,8 @@ import tensorark.numpy
 import tensorark.torch
 from conformance.build import image as build
 from tensorark import sparse as sparse_of
+from tensorark.integrity.verify import verify
 from tensorark.layouts.layout import Laid
-from tensorark.verification import verify
 from tests.property import images
 from tests.property.strategies import DTYPES, plain_arrays
 from tests.unit.layouts import scalar

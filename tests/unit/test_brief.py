@@ -12,11 +12,11 @@ import tensorark.numpy as ark
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.quantized import Recasting
 from tensorark.core.brief import brief
-from tensorark.mending import Mended
-from tensorark.openssf import BundleCheck
-from tensorark.pruning import Pruning
-from tensorark.quant import Quantized
-from tensorark.sparsity import Counted
+from tensorark.edit.prune import Pruning
+from tensorark.edit.tensorbit_repair import Mended
+from tensorark.integrity.openssf import BundleCheck
+from tensorark.quantize import Quantized
+from tensorark.report.sparsity import Counted
 
 SMALL = {"Span", "Raw", "Encoded", "Part", "Tensor", "Limits"}
 PUBLIC = [getattr(tensorark, name) for name in tensorark.__all__ if name not in SMALL]

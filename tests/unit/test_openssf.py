@@ -15,8 +15,8 @@ import pytest
 import tensorark
 import tensorark.numpy as ark
 from tensorark.errors import ReadFailed, Rejected, Unsupported
-from tensorark.keys import make_key
-from tensorark.openssf import bundle_path, sign_bundle, verify_bundle
+from tensorark.integrity.keys import make_key
+from tensorark.integrity.openssf import bundle_path, sign_bundle, verify_bundle
 
 ARRAYS = {f"l.{i}.w": np.arange(i, i + 500, dtype="f4") for i in range(3)}
 
@@ -233,7 +233,7 @@ def test_an_encrypted_key_signs_with_its_passphrase(root, tmp_path):
 def test_without_the_package_the_hint_says_what_to_install(root):
     code = (
         "import sys; sys.modules['model_signing'] = None\n"
-        "from tensorark.openssf import sign_bundle\n"
+        "from tensorark.integrity.openssf import sign_bundle\n"
         "from tensorark import Unsupported\n"
         "try: sign_bundle(sys.argv[1], 'k')\n"
         "except Unsupported as e: assert (e.code, 'openssf' in e.hint) == "

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tensorark
 import tensorark.numpy as ark
 from tensorark.errors import InvalidInput, ReadFailed, Rejected
-from tensorark.sealing import check_seal, read_seal, seal, seal_path
+from tensorark.integrity.seal import check_seal, read_seal, seal, seal_path
 from tests.unit.formats.ninfer.sets import OBJECTS
 from tests.unit.formats.ninfer.sets import model as ninfer
 
@@ -466,7 +466,7 @@ def test_what_cannot_be_read_is_an_error_and_what_is_broken_a_finding(sealed, mo
     def refuse(_path):
         raise ReadFailed("no", code=code)
 
-    monkeypatch.setattr("tensorark.sealing.api.open", refuse)
+    monkeypatch.setattr("tensorark.integrity.seal.api.open", refuse)
     if code == "forbidden":
         with pytest.raises(ReadFailed):
             check_seal(sealed)

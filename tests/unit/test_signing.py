@@ -24,7 +24,7 @@ from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
 from tensorark.formats.zt.frame import MAGIC
 from tensorark.formats.zt.write import encode_manifest, encode_tail
-from tensorark.keys import (
+from tensorark.integrity.keys import (
     key_id,
     make_key,
     public_pem,
@@ -32,8 +32,8 @@ from tensorark.keys import (
     read_public,
     require_elliptic,
 )
-from tensorark.signing import read_sums, sign, signature_path, verify_signature
-from tensorark.statement import Signed
+from tensorark.integrity.sign import read_sums, sign, signature_path, verify_signature
+from tensorark.integrity.signature_document import Signed
 
 # RFC 8032, section 7.1, test 1: seed, public key, signature of the empty message.
 SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
@@ -176,7 +176,7 @@ def unchanged(statement):
 
 def write_document(path, document):
     """Write a document as the library spells it: entries of lists on lines of their own."""
-    from tensorark.documents import rendered
+    from tensorark.integrity.json_documents import rendered
 
     signature_path(path).write_bytes(rendered(document))
 

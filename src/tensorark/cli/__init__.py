@@ -88,7 +88,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _guarded(words: list[str]) -> int:
     """Run a verb; report whatever it raises."""
-    from tensorark.cli.complaint import complain, complain_of_defect, say
+    from tensorark.cli.error_output import complain, complain_of_defect, say
     from tensorark.errors import ReadFailed
 
     try:
@@ -114,7 +114,7 @@ def _run(words: list[str]) -> int:
     from click import Abort, ClickException
     from click.exceptions import Exit
 
-    from tensorark.cli.complaint import complain_of_usage
+    from tensorark.cli.error_output import complain_of_usage
     from tensorark.cli.group import TARK
 
     if COMPLETE in os.environ:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from tensorark.amendment import append
 from tensorark.cli import dropping
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
+from tensorark.edit.append import append
 from tensorark.errors import escaped
 from tensorark.files import file as api
-from tensorark.inspect.text import counted, nbytes_text
+from tensorark.report.text import counted, nbytes_text
 
 
 @verb(

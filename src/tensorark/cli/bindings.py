@@ -16,7 +16,7 @@ from tensorark.files.file import File
 from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, Piece
-from tensorark.inspect.text import counted, shape_text
+from tensorark.report.text import counted, shape_text
 
 
 @verb(

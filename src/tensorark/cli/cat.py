@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorark.cli import lenience, parameters
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
 from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import Terminal, is_terminal, terminal
 from tensorark.cli.verb import verb

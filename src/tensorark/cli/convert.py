@@ -7,19 +7,21 @@ from typing import Any, Final
 
 import click
 
-from tensorark.cli import dropping, lenience, parameters
+from tensorark.cli import dropping, parameters
+from tensorark.cli import leniency as lenience
 from tensorark.cli.parameters import size
 from tensorark.cli.sizes import holes_note, sizes_of, sizes_text
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion import Conversion, Target, convert, target_of
+from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.pipeline import Conversion, convert, target_of
+from tensorark.conversion.target import Target
 from tensorark.errors import InvalidInput, escaped, quoted
 from tensorark.files import file as api
 from tensorark.files.file import File
-from tensorark.hub import hub
-from tensorark.inspect.report import PAGE, totals
-from tensorark.inspect.text import counted, nbytes_text, totals_text
 from tensorark.io.inputs import refuse_input
+from tensorark.report.report import PAGE, totals
+from tensorark.report.text import counted, nbytes_text, totals_text
 
 
 @verb(

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from tensorark.cli import dropping, lenience, overlay, parameters
+from tensorark.cli import dropping, overlay, parameters
+from tensorark.cli import leniency as lenience
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.comparison import STATEMENTS, Change, Difference, diff, diff_parameters
+from tensorark.edit.overlay import delta
 from tensorark.errors import escaped
-from tensorark.inspect.plain import plain
-from tensorark.inspect.text import counted, value_text
-from tensorark.overlays import delta
+from tensorark.integrity.diff import STATEMENTS, Change, Difference, diff, diff_parameters
+from tensorark.report.plain import plain
+from tensorark.report.text import counted, value_text
 
 
 @verb(

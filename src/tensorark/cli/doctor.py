@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from tensorark.cli import parameters
-from tensorark.cli.complaint import described
+from tensorark.cli.error_output import described
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.diagnosis import Diagnosis, PastGeneration, diagnose
 from tensorark.errors import escaped, printable
-from tensorark.inspect.report import finding
-from tensorark.inspect.text import finding_text
+from tensorark.report.diagnosis import Diagnosis, PastGeneration, diagnose
+from tensorark.report.report import finding
+from tensorark.report.text import finding_text
 
 
 @verb(

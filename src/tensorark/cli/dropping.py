@@ -10,7 +10,7 @@ import click
 from tensorark.cli.terminal import Terminal
 from tensorark.conversion.ledger import BY_LENIENCE, KINDS, Loss
 from tensorark.errors import quoted
-from tensorark.inspect.text import counted
+from tensorark.report.text import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ import click
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import NotFound, quoted
-from tensorark.inspect.codes import everything, explain
+from tensorark.report.codes import everything, explain
 
 
 @verb(

@@ -6,7 +6,7 @@ from typing import Any
 
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion import TARGETS
+from tensorark.conversion.pipeline import TARGETS
 from tensorark.formats import FORMATS
 
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from tensorark.cli import lenience, parameters
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
 from tensorark.cli.models import Failure, each_file
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.files.file import File
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
-from tensorark.verification import content_digest, file_digest
+from tensorark.integrity.verify import content_digest, file_digest
 
 
 @verb(

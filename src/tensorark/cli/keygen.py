@@ -11,7 +11,7 @@ from tensorark.cli.passphrase import passphrase
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.keys import PUBLIC_SUFFIX, make_key
+from tensorark.integrity.keys import PUBLIC_SUFFIX, make_key
 
 
 @verb(

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import click
 
-from tensorark.cli import lenience, parameters
-from tensorark.cli.complaint import complain
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
+from tensorark.cli.error_output import complain
 from tensorark.cli.models import Failure, Success, each_file, models
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -18,9 +19,9 @@ from tensorark.core.matching import choose
 from tensorark.core.model import Tensor
 from tensorark.errors import ReadFailed, escaped
 from tensorark.files.file import File
-from tensorark.inspect.names import natural
-from tensorark.inspect.report import brief, element_type, full, totals
-from tensorark.inspect.text import nbytes_text, part_text, shape_text, totals_text
+from tensorark.report.names import natural
+from tensorark.report.report import brief, element_type, full, totals
+from tensorark.report.text import nbytes_text, part_text, shape_text, totals_text
 from tensorark.wire.gc_pause import paused
 
 ORDERS: Final = ("name", "size", "type", "file")

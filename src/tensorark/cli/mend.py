@@ -12,10 +12,10 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.edit.tensorbit_repair import Mended, join, mend, part
 from tensorark.errors import InvalidInput, escaped
-from tensorark.inspect.text import counted
 from tensorark.io.inputs import note_path
-from tensorark.mending import Mended, join, mend, part
+from tensorark.report.text import counted
 
 
 @verb(

@@ -8,10 +8,10 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
+from tensorark.edit.merge import merge
 from tensorark.errors import escaped
 from tensorark.files import file as api
-from tensorark.inspect.text import counted, nbytes_text
-from tensorark.merging import merge
+from tensorark.report.text import counted, nbytes_text
 
 
 @verb(

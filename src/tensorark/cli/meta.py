@@ -12,10 +12,10 @@ from tensorark.cli import dropping
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import near
+from tensorark.edit.metadata import Edit, edit_metadata, metadata_of
 from tensorark.errors import NotFound, escaped
-from tensorark.inspect.plain import plain
-from tensorark.inspect.text import nbytes_text, value_text
-from tensorark.metadata import Edit, edit_metadata, metadata_of
+from tensorark.report.plain import plain
+from tensorark.report.text import nbytes_text, value_text
 
 
 @verb(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorark.cli import lenience
-from tensorark.cli.complaint import complain, described
+from tensorark.cli import leniency as lenience
+from tensorark.cli.error_output import complain, described
 from tensorark.cli.options import settings
 from tensorark.cli.terminal import terminal
 from tensorark.errors import Error, InvalidInput

@@ -11,10 +11,10 @@ from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
+from tensorark.edit.overlay import Overlay, overlay
 from tensorark.errors import escaped
 from tensorark.files import file as api
-from tensorark.inspect.text import counted, nbytes_text
-from tensorark.overlays import Overlay, overlay
+from tensorark.report.text import counted, nbytes_text
 
 
 @verb(

@@ -12,7 +12,7 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, escaped
-from tensorark.inspect.text import counted, nbytes_text, shape_text
+from tensorark.report.text import counted, nbytes_text, shape_text
 
 
 @verb(
@@ -75,7 +75,7 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
 
     Presets: bf16, qwen3_6_27b, qwen3_8_27b, qwen3_6_35b_a3b, qwen3_6_27b_nvfp4, qwen3_8_27b_nvfp4.
     """
-    from tensorark.conversion import huggingface
+    from tensorark.ninfer import pack as huggingface
 
     out = terminal()
     chosen: dict[str, Any] = {

@@ -36,6 +36,6 @@ def passphrase(path: str, *, twice: bool = False) -> str:
 
 def passphrase_of(path: str) -> str | None:
     """Return the passphrase of an existing key; None when it has none."""
-    from tensorark.keys import needs_passphrase
+    from tensorark.integrity.keys import needs_passphrase
 
     return passphrase(path) if needs_passphrase(path) else None

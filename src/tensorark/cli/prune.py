@@ -9,12 +9,12 @@ import click
 from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion.pruned import Pruned
+from tensorark.edit.prune import Pruning, prune
+from tensorark.edit.pruned import Pruned
 from tensorark.errors import escaped
 from tensorark.files import file as api
-from tensorark.inspect.plain import plain
-from tensorark.inspect.text import counted
-from tensorark.pruning import Pruning, prune
+from tensorark.report.plain import plain
+from tensorark.report.text import counted
 
 
 @verb(

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from tensorark.amendment import repack
 from tensorark.cli import dropping, parameters
 from tensorark.cli.mend import show
 from tensorark.cli.sizes import sizes_of, sizes_text
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
+from tensorark.edit.append import repack
+from tensorark.edit.tensorbit_repair import is_tensorbit, mend
 from tensorark.errors import escaped
 from tensorark.files import file as api
-from tensorark.inspect.text import counted, nbytes_text
-from tensorark.mending import is_tensorbit, mend
+from tensorark.report.text import counted, nbytes_text
 
 
 @verb(

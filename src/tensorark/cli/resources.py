@@ -12,12 +12,12 @@ from tensorark.cli import parameters
 from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import is_terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion.ninfer import read_resource, replace_resources, resources
 from tensorark.errors import InvalidInput, ReadFailed, escaped
 from tensorark.files import file as api
 from tensorark.files.parameters import directory_of
-from tensorark.inspect.text import nbytes_text
 from tensorark.io.inputs import note_path
+from tensorark.ninfer.resources import read_resource, replace_resources, resources
+from tensorark.report.text import nbytes_text
 
 
 @verb(

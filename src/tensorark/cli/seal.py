@@ -10,8 +10,8 @@ from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.files import file as api
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
-from tensorark.inspect.text import counted
-from tensorark.sealing import seal, seal_path
+from tensorark.integrity.seal import seal, seal_path
+from tensorark.report.text import counted
 
 
 @verb(

@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
-from tensorark.cli import lenience, parameters
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import LimitExceeded
 from tensorark.files.view import TensorView
-from tensorark.inspect.report import full, report
-from tensorark.inspect.text import report_lines, tensor_lines
 from tensorark.layouts.nm.rules import ID as NM
+from tensorark.report.report import full, report
+from tensorark.report.text import report_lines, tensor_lines
 from tensorark.wire.gc_pause import paused
 
 _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its first values
@@ -95,7 +96,7 @@ def _mask_bits(view: TensorView, count: int) -> list[str]:
     """Return the bits of the groups that hold the first weights of an N:M tensor; 1 is kept."""
     if view.layout != NM:
         return []
-    from tensorark.sparsity import first_groups
+    from tensorark.report.sparsity import first_groups
 
     bits = [kept for _, _, kept in first_groups(view, count)]
     groups = -(-count // len(bits[0])) if bits else 0
@@ -104,7 +105,7 @@ def _mask_bits(view: TensorView, count: int) -> list[str]:
 
 def _plain(value: Any) -> Any:
     """Return a numpy scalar as a JSON-able number, or as text where JSON has none."""
-    from tensorark.inspect.plain import plain
+    from tensorark.report.plain import plain
 
     number = value.item() if hasattr(value, "item") else value
     return plain(number) if isinstance(number, bool | int | float) else str(number)

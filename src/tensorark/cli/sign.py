@@ -13,9 +13,9 @@ from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.files import file as api
 from tensorark.files.folder import entry_of
-from tensorark.inspect.text import counted
-from tensorark.signing import read_sums, sign, signature_path
-from tensorark.statement import COVERS, KINDS, OMITS, Kind, Statement
+from tensorark.integrity.sign import read_sums, sign, signature_path
+from tensorark.integrity.signature_document import COVERS, KINDS, OMITS, Kind, Statement
+from tensorark.report.text import counted
 
 MEANINGS: Final = {
     "file": "every byte of",
@@ -127,7 +127,7 @@ def extent(statement: Statement) -> list[str]:
 def _bundle(
     out: Terminal, path: str, key: str, target: str | None, secret: str | None, *, force: bool
 ) -> None:
-    from tensorark.openssf import bundle_path, sign_bundle
+    from tensorark.integrity.openssf import bundle_path, sign_bundle
 
     goal = target if target is not None else str(bundle_path(_entry(path)))
     names = sign_bundle(path, key, goal, passphrase=secret, overwrite=force)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tensorark.inspect.text import nbytes_text
+from tensorark.report.text import nbytes_text
 
 _BLOCK: Final = 512
 """Bytes of the unit in which systems count what a file takes."""

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from tensorark.cli import lenience, parameters
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.sparsity import Counted, counts, first_groups
+from tensorark.report.sparsity import Counted, counts, first_groups
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 

@@ -10,10 +10,10 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
+from tensorark.edit.split import SplitPlan, split
 from tensorark.errors import escaped
 from tensorark.files import file as api
-from tensorark.inspect.text import counted, nbytes_text
-from tensorark.splitting import SplitPlan, split
+from tensorark.report.text import counted, nbytes_text
 
 
 @verb(

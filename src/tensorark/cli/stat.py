@@ -6,18 +6,19 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tensorark.cli import lenience, parameters
-from tensorark.cli.complaint import say
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
+from tensorark.cli.error_output import say
 from tensorark.cli.progress import Progress
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.errors import LimitExceeded, Unsupported, escaped
 from tensorark.files.file import File
-from tensorark.inspect.names import natural
-from tensorark.inspect.plain import plain
-from tensorark.inspect.report import brief
-from tensorark.inspect.text import shape_text
+from tensorark.report.names import natural
+from tensorark.report.plain import plain
+from tensorark.report.report import brief
+from tensorark.report.text import shape_text
 
 
 @verb(
@@ -65,7 +66,7 @@ def command(
 def _measured(
     file: File, names: list[str], threads: int | None, progress: Progress
 ) -> list[dict[str, Any]]:
-    from tensorark.inspect.statistics import measure
+    from tensorark.report.statistics import measure
 
     def look(name: str) -> dict[str, Any]:
         tensor = file.catalog.tensors[name]

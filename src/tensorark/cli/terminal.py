@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TextIO
 
-from tensorark.cli.complaint import say
+from tensorark.cli.error_output import say
 from tensorark.cli.options import settings
 from tensorark.cli.output import output
 from tensorark.cli.progress import Bar, Progress
-from tensorark.inspect.plain import document
+from tensorark.report.plain import document
 
 _STYLES: Final[Mapping[str, str]] = MappingProxyType(
     {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}

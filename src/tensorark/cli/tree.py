@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from tensorark.cli import lenience, parameters
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
-from tensorark.inspect.names import tree
-from tensorark.inspect.report import brief, totals
-from tensorark.inspect.text import totals_text, tree_rows
+from tensorark.report.names import tree
+from tensorark.report.report import brief, totals
+from tensorark.report.text import totals_text, tree_rows
 from tensorark.wire.gc_pause import paused
 
 

@@ -49,7 +49,8 @@ def command(path: str, target: str, *, way: str, force: bool, **wanted: Any) -> 
     Decoding is exact: bf16, fp32 and int32 stay as they are, every other format is defined as f32
     values. What quantising lost is not found again. With --as objects nothing is decoded.
     """
-    from tensorark.conversion import huggingface, objects
+    from tensorark.ninfer import objects
+    from tensorark.ninfer import pack as huggingface
 
     out = terminal()
     options: dict[str, Any] = {"overwrite": force}

@@ -13,8 +13,8 @@ from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
 from tensorark.errors import escaped
 from tensorark.files import file as api
-from tensorark.inspect.report import finding
-from tensorark.inspect.text import counted, finding_text
+from tensorark.report.report import finding
+from tensorark.report.text import counted, finding_text
 
 
 @verb(

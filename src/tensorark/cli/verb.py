@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from tensorark.cli.complaint import say
+from tensorark.cli.error_output import say
 from tensorark.cli.options import EVERYWHERE, settings
 
 EXITS: Final[Mapping[int, str]] = MappingProxyType(

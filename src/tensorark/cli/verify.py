@@ -6,16 +6,17 @@ from typing import Any
 
 import click
 
-from tensorark.cli import lenience, parameters
+from tensorark.cli import leniency as lenience
+from tensorark.cli import parameters
 from tensorark.cli.models import Failure, Success, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped, printable, quoted
 from tensorark.files.file import File
-from tensorark.inspect.integrity import checked, exit_code
-from tensorark.inspect.report import finding
-from tensorark.inspect.text import counted, finding_text
-from tensorark.verification import verify
+from tensorark.integrity.verify import verify
+from tensorark.report.integrity import checked, exit_code
+from tensorark.report.report import finding
+from tensorark.report.text import counted, finding_text
 
 
 @verb(
@@ -99,7 +100,7 @@ def _show(out: Terminal, each: Success) -> None:
 
 
 def _compare(out: Terminal, path: str, seal: str, *, deep: bool, threads: int | None) -> int:
-    from tensorark.sealing import check_seal, read_seal
+    from tensorark.integrity.seal import check_seal, read_seal
 
     sealed = read_seal(seal)
     total = sum(each.size for each in sealed.files) * (2 if deep else 1)

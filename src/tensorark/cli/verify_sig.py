@@ -14,9 +14,9 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
 from tensorark.errors import escaped
-from tensorark.inspect.report import finding
-from tensorark.inspect.text import counted, finding_text
-from tensorark.signing import read_sums, verify_signature
+from tensorark.integrity.sign import read_sums, verify_signature
+from tensorark.report.report import finding
+from tensorark.report.text import counted, finding_text
 
 
 @verb(
@@ -99,7 +99,7 @@ def command(
 
 
 def _bundle(out: Terminal, path: str, public: str, bundle: str | None) -> int:
-    from tensorark.openssf import verify_bundle
+    from tensorark.integrity.openssf import verify_bundle
 
     found = verify_bundle(path, public, bundle)
     lines = [f"  an OpenSSF bundle over {counted(len(found.files), 'file')}"]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tensorark.conversion.as_zt_model import description_of, payload_of
 from tensorark.core.model import Part, Raw, Span
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.files.attributes import brought_home
@@ -31,7 +32,6 @@ from tensorark.formats.tensorbit.read import Record
 from tensorark.formats.tensorbit.survey import gaps as unspoken
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.read import unknown_fields
-from tensorark.hub import description_of, payload_of
 
 _SHOWN: Final = 8
 

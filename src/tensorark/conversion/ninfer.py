@@ -1,7 +1,7 @@
 """Writing NInfer artifacts from what holds one already: verbatim, never from numbers.
 
-Owns re-splitting and joining a set, exchanging a resource, and carrying an artifact through a `.zt`
-and back. A plan of the format's own decides where bytes go; payload is moved in pieces.
+Owns what is passed on of an artifact, and carrying one through a `.zt` and back. A plan of the
+format decides where bytes go; payload is moved in pieces.
 """
 
 from __future__ import annotations
@@ -12,34 +12,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.conversion.artifact import objects_payload, turn_of, write_set
+from tensorark.conversion.as_zt_model import ATTRIBUTE, ROLE, description_of, payload_of
 from tensorark.conversion.ledger import (
     BY_ARTIFACT,
     PAYLOAD,
     Keeps,
-    stray_header,
-    stray_payload,
 )
 from tensorark.conversion.target import Options, Target
 from tensorark.core.conversation import drive
-from tensorark.core.model import Part, Raw
+from tensorark.core.model import Raw
 from tensorark.core.rules import Reading
 from tensorark.errors import (
-    InvalidInput,
     LimitExceeded,
-    NotFound,
     Rejected,
     Unsupported,
-    quoted,
 )
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files.file import File
 from tensorark.files.parameters import directory_of, judge_uses
 from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
     Directory,
     Stored,
-    StoredResource,
     StoredTensor,
     resource_tensor,
     tensor_of,
@@ -47,18 +40,14 @@ from tensorark.formats.ninfer.directory import (
 from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame, payload_start
 from tensorark.formats.ninfer.read import judge_directory
 from tensorark.formats.ninfer.survey import gaps
-from tensorark.formats.ninfer.write import payload_size, plan, replan, restore
-from tensorark.hub import ATTRIBUTE, ROLE, description_of, payload_of
-from tensorark.io.inputs import operation
-from tensorark.layouts.ninfer.geometry import ALIGNMENT, align_up
-from tensorark.writer import require_suffix
+from tensorark.formats.ninfer.write import replan, restore
+from tensorark.layouts.ninfer.geometry import ALIGNMENT
+from tensorark.writing.artifact import objects_payload, turn_of, write_set
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Progress = Callable[[int], None]
-
-# ------------------------------------------------------------------------------- re-split and join
 
 
 def sound_payload(file: File, directory: Directory) -> Iterator[memoryview]:
@@ -81,47 +70,12 @@ def sound_payload(file: File, directory: Directory) -> Iterator[memoryview]:
     yield from payload_of(file, directory)
 
 
-@operation()
-def resplit(
-    source: PathLike,
-    target: PathLike,
-    *,
-    max_file_bytes: int | None = None,
-    artifact_id: bytes | None = None,
-    overwrite: bool = False,
-    progress: Progress = lambda _done: None,
-) -> list[str]:
-    """Write the artifact at `source` again in files of at most `max_file_bytes`, or in one.
-
-    Payload, gaps included, and directory are copied as they are but for the files table; the set
-    gets a new id. Returns the names of the files, the entry first.
+def refuse_strays(file: File, strays: Iterator[str]) -> None:
+    """Refuse bytes of an artifact that no object holds, and that would be lost.
 
     Raises:
-        InvalidInput: when `source` is no artifact, the limit leaves no room, or a target exists.
-        Unsupported: when bytes before the payload are not zero.
-        Rejected: when a continuation is not the one that is meant.
-        ReadFailed: when a continuation is missing.
+        Unsupported: for the first range of `strays`.
     """
-    with api.open(source) as file:
-        directory = directory_of(file.catalog.native, file.path)
-        _refuse_strays(file, stray_header(file))
-        planned = replan(
-            directory,
-            entry=Path(target).name,
-            turn=turn_of(Path(target), overwrite=overwrite),
-            artifact_id=artifact_id or uuid.uuid4().bytes,
-            max_file_bytes=max_file_bytes,
-        )
-        return write_set(
-            planned,
-            sound_payload(file, directory),
-            Path(target),
-            overwrite=overwrite,
-            progress=progress,
-        )
-
-
-def _refuse_strays(file: File, strays: Iterator[str]) -> None:
     for name in strays:
         raise Unsupported(
             "bytes that no object holds are not zero, and would be lost",
@@ -130,179 +84,6 @@ def _refuse_strays(file: File, strays: Iterator[str]) -> None:
             found=name,
             hint="a .zt keeps them",
         )
-
-
-# ---------------------------------------------------------------------------------------- resources
-
-
-def resources(directory: Directory) -> dict[tuple[str, str], StoredResource]:
-    """Return the resource objects of an artifact by component and role."""
-    found = {}
-    for component, each in directory.components.items():
-        for role, name in each.resources.items():
-            stored = directory.object(name)
-            if isinstance(stored, StoredResource):
-                found[component, role] = stored
-    return found
-
-
-def resource_at(directory: Directory, role: str) -> tuple[str, str]:
-    """Return component and role of ``<role>`` or ``<component>/<role>``.
-
-    Raises:
-        NotFound: when there is none.
-        InvalidInput: when several components have that role.
-    """
-    known = resources(directory)
-    matches = [key for key in known if role in {key[1], "/".join(key)}]
-    if not matches:
-        raise NotFound(
-            "no such resource",
-            code="no-resource",
-            where=("components",),
-            expected="one of " + " ".join("/".join(key) for key in known) if known else "none",
-            found=quoted(role),
-        )
-    if len(matches) > 1:
-        raise InvalidInput(
-            "several components have a resource of this role: name one",
-            code="resource",
-            expected=" ".join("/".join(key) for key in matches),
-            found=quoted(role),
-        )
-    return matches[0]
-
-
-def read_resource(file: File, role: str) -> bytes:
-    """Return the bytes of a resource, named by ``<role>`` or ``<component>/<role>``.
-
-    Raises:
-        NotFound: when there is none.
-        Unsupported: when it is stored under an unknown encoding.
-    """
-    directory = directory_of(file.catalog.native, file.path)
-    stored = resources(directory)[resource_at(directory, role)]
-    if stored.encoding != "raw_bytes_v1":
-        raise Unsupported(
-            "the encoding of the resource is unknown",
-            code="unknown-encoding",
-            section="6.2",
-            where=("objects", stored.id, "encoding"),
-            expected="raw_bytes_v1",
-            found=stored.encoding,
-        )
-    return bytes(file.payload(Part(directory.blob(stored), "u8"), ("objects", stored.id)))
-
-
-@operation()
-def replace_resources(
-    source: PathLike,
-    target: PathLike,
-    replacements: Mapping[str, bytes],
-    *,
-    max_file_bytes: int | None = None,
-    artifact_id: bytes | None = None,
-    overwrite: bool = False,
-    progress: Progress = lambda _done: None,
-) -> list[str]:
-    """Write the artifact at `source` with other bytes for some resources, named as in `resources`.
-
-    The bytes of every other object are copied as they are, and objects keep their order; they are
-    placed anew. A resource that serves other roles as well stays there for them, and the new one
-    gets an id of its own.
-
-    Raises:
-        NotFound: when there is no such resource.
-        InvalidInput: when a replacement is empty, or as `resplit` does.
-        Unsupported: when bytes that no object holds are not zero.
-    """
-    with api.open(source) as file:
-        require_suffix(target, ".ninfer")
-        directory = directory_of(file.catalog.native, file.path)
-        _refuse_strays(file, stray_header(file))
-        _refuse_strays(file, stray_payload(file))
-        members, objects, fresh = _replaced(directory, replacements)
-        planned = plan(
-            members,
-            payload_size(objects),
-            entry=Path(target).name,
-            turn=turn_of(Path(target), overwrite=overwrite),
-            artifact_id=artifact_id or uuid.uuid4().bytes,
-            max_file_bytes=max_file_bytes,
-        )
-
-        def data(stored: Stored) -> Iterator[Buffer]:
-            if stored.id in fresh:
-                return iter((fresh[stored.id],))
-            old = directory.object(stored.id)
-            return file.chunks(Part(directory.blob(old), "u8"), ("objects", old.id))
-
-        return write_set(
-            planned,
-            objects_payload(objects, data),
-            Path(target),
-            overwrite=overwrite,
-            progress=progress,
-        )
-
-
-def _replaced(
-    directory: Directory, replacements: Mapping[str, bytes]
-) -> tuple[dict[str, Any], list[Stored], dict[str, bytes]]:
-    """Return the new directory, its objects as placed, and the new bytes by object."""
-    wanted = {resource_at(directory, role): data for role, data in replacements.items()}
-    records = [dict(each) for each in directory.root["objects"]]
-    components = {
-        name: {**each, "resources": dict(each["resources"])} if "resources" in each else each
-        for name, each in directory.root["components"].items()
-    }
-    fresh: dict[str, bytes] = {}
-    for (component, role), data in wanted.items():
-        if not data:
-            detail = "a resource has at least one byte"
-            raise InvalidInput(detail, section="5.2", where=("components", component, role))
-        name = components[component]["resources"][role]
-        users = sum(
-            each == name for other in components.values() for each in _roles(other).values()
-        )
-        if users > 1:
-            new = _free(f"resource/{component}/{role}", {each["id"] for each in records})
-            at = next(index for index, each in enumerate(records) if each["id"] == name)
-            records.insert(at + 1, {**records[at], "id": new})
-            components[component]["resources"][role] = name = new
-        fresh[name] = data
-    objects = _placed_anew(records, fresh)
-    return {**directory.root, "components": components, "objects": records}, objects, fresh
-
-
-def _roles(component: Mapping[str, Any]) -> Mapping[str, str]:
-    found: Mapping[str, str] = component.get("resources", {})
-    return found
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return `name`, or the first of its variants that is not taken."""
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}-{number}", number + 1
-    return found
-
-
-def _placed_anew(records: list[dict[str, Any]], fresh: Mapping[str, bytes]) -> list[Stored]:
-    """Place objects one after the other in their order, rewriting offset and size in `records`."""
-    placed: list[Stored] = []
-    end = 0
-    for record in records:
-        size = len(fresh[record["id"]]) if record["id"] in fresh else record["bytes"]
-        offset = align_up(end, ALIGNMENT) if record["kind"] == "tensor" else end
-        record["offset"], record["bytes"] = offset, size
-        # Only id and place are used from here on: what the object is stays in its record.
-        placed.append(StoredResource(id=record["id"], encoding="", offset=offset, nbytes=size))
-        end = offset + size
-    return placed
-
-
-# -------------------------------------------------------------------------- through a .zt and back
 
 
 def _from_hub(file: File, target: Path, options: Options) -> list[str]:
@@ -322,7 +103,7 @@ def _from_hub(file: File, target: Path, options: Options) -> list[str]:
             gap=gap,
         )
     else:
-        _refuse_strays(file, iter(["bytes before the payload"] if gap else []))
+        refuse_strays(file, iter(["bytes before the payload"] if gap else []))
         planned = replan(
             directory,
             entry=target.name,

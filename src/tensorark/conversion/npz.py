@@ -21,7 +21,7 @@ from tensorark.files.file import File
 from tensorark.formats import npz
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.writer import check_digest, revalidate
+from tensorark.writing.writer import check_digest, revalidate
 
 
 def write(file: File, target: Path, options: Options) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Final
 
 import xxhash
 
-from tensorark import documents
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
 from tensorark.core.model import Tensor
@@ -19,10 +18,11 @@ from tensorark.files.file import File
 from tensorark.formats import safetensors
 from tensorark.formats.zt.digest import content_digest
 from tensorark.io.fileset import fresh, numbered, publish_set, require_free, retire
+from tensorark.io.open_file import read_bytes
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.layouts.ninfer.geometry import PREFIX
-from tensorark.writer import CHUNK, check_digest, revalidate
+from tensorark.writing.writer import CHUNK, check_digest, revalidate
 
 
 def write(file: File, target: Path, options: Options) -> list[str]:
@@ -87,7 +87,7 @@ def _members(index: Path) -> list[str]:
     Raises:
         Error: when it is none.
     """
-    return safetensors.shards_named(documents.read_bytes(index))
+    return safetensors.shards_named(read_bytes(index))
 
 
 def metadata_of(file: File) -> dict[str, str] | None:
@@ -114,7 +114,7 @@ def hold(tensors: Sequence[Tensor], path: str | None = None, hint: str | None = 
 
 
 _UNPACK: Final = Hint(
-    "tensorark.conversion.huggingface.export_parameters() decodes an artifact",
+    "tensorark.ninfer.pack.export_parameters() decodes an artifact",
     tark="`tark unpack` decodes an artifact",
 )
 

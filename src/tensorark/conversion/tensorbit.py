@@ -28,7 +28,7 @@ from tensorark.io.fileset import publish_folder
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.layouts.nm.rules import KEY, members
-from tensorark.writer import CHUNK, check_digest, revalidate
+from tensorark.writing.writer import CHUNK, check_digest, revalidate
 
 
 def write_container(file: File, target: Path, options: Options) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.core.model import Span
-from tensorark.errors import InvalidInput, ReadFailed, quoted
+from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, quoted
 from tensorark.io.inputs import note
 from tensorark.io.memory import LENT, allocate, lend, mapped
 from tensorark.io.private_mapping import PrivateMapping
@@ -321,3 +321,26 @@ def _kind(mode: int) -> str:
         stat.S_IFBLK: "a device",
     }
     return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+LARGEST: Final = 256 << 20
+"""Bytes of a document that is read whole; the statement about a million tensors has some 150 MB."""
+
+
+def read_bytes(path: str | os.PathLike[str], most: int = LARGEST) -> bytes:
+    """Return a small file whole.
+
+    Raises:
+        LimitExceeded: when it has more than `most` bytes.
+        ReadFailed: when it cannot be read.
+    """
+    opened = OpenFile(path, mapped=False)
+    if opened.size > most:
+        raise LimitExceeded(
+            "the file is larger than such a file can be",
+            code="limit",
+            path=opened.path,
+            expected=f"at most {most} bytes",
+            found=opened.size,
+        )
+    return bytes(opened.view(Span(0, opened.size)))

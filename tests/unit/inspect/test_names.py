@@ -3,7 +3,7 @@
 import pytest
 
 from tensorark.core.matching import choose
-from tensorark.inspect.names import natural, ranges, tree
+from tensorark.report.names import natural, ranges, tree
 
 LEAF = {"type": "f32", "nbytes": 4}
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import tensorark
 from tensorark.layouts.layout import Laid
 from tensorark.layouts.numbers.groups import CHUNK
-from tensorark.quant import dequantize
+from tensorark.quantize import dequantize
 from tests.test_public_vectors import MADE, index
 
 CORPUS = Path(__file__).resolve().parents[3] / "conformance"

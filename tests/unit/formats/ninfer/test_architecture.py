@@ -20,7 +20,7 @@ from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import fingerprint, parse_profile
 from tensorark.formats.ninfer.frame import Frame
 from tensorark.formats.ninfer.read import judge_directory
-from tensorark.verification import verify
+from tensorark.integrity.verify import verify
 from tests.unit.layouts.test_ninfer import VECTORS
 
 PAGE = 4096

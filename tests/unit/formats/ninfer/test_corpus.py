@@ -16,9 +16,9 @@ from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
 from tensorark.files import file as api
 from tensorark.formats.ninfer import NINFER, architecture
 from tensorark.formats.ninfer.uses import USE_RULES
+from tensorark.integrity.verify import verify
 from tensorark.layouts.ninfer.content import PAYLOAD_RULES
 from tensorark.layouts.ninfer.rules import NINFER as CARRIED
-from tensorark.verification import verify
 from tests.unit.formats.ninfer.sets import shared
 
 INDEX = json.loads((corpus.HERE / "index.json").read_bytes())

@@ -8,13 +8,13 @@ import struct
 import numpy as np
 import pytest
 
-from tensorark.comparison import diff_parameters
 from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported
 from tensorark.files import file as api
 from tensorark.files.parameters import auxiliary
 from tensorark.formats.ninfer.parameters import logical_tensor, parameters
+from tensorark.integrity.diff import diff_parameters
+from tensorark.integrity.verify import verify
 from tensorark.layouts.numbers.hadamard import hadamard_transform
-from tensorark.verification import verify
 from tests.unit.formats.ninfer.sets import (
     DIRECTORY,
     OBJECTS,
@@ -105,7 +105,7 @@ def test_parameters_of_plain_words_are_tensors_without_copying(tmp_path):
 
 
 def test_only_an_artifact_has_parameters(tmp_path):
-    from tensorark.conversion import convert
+    from tensorark.conversion.pipeline import convert
 
     convert(model(tmp_path), tmp_path / "hub.zt")
     with api.open(tmp_path / "hub.zt") as file, pytest.raises(InvalidInput):

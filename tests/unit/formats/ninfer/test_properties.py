@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.build.ninfer import corpus
-from tensorark.conversion.ninfer import payload_of, resplit
+from tensorark.conversion.as_zt_model import payload_of
 from tensorark.errors import Error
 from tensorark.files import file as api
 from tensorark.formats.ninfer.write import encode_json
-from tensorark.verification import verify
+from tensorark.integrity.verify import verify
+from tensorark.ninfer.resplit import resplit
 from tensorark.wire.json import parse
 from tests.unit.formats.ninfer.sets import DIRECTORY, PAYLOAD, dumps, entry, write_set
 

@@ -20,8 +20,8 @@ from tensorark.errors import Error, ReadFailed, Rejected, Unsupported
 from tensorark.files import file as api
 from tensorark.formats.ninfer.address import Address
 from tensorark.formats.ninfer.read import GUESS, read
+from tensorark.integrity.verify import verify
 from tensorark.layouts.ninfer.geometry import encoded_size
-from tensorark.verification import verify
 from tests.unit.formats.ninfer.sets import (
     DIRECTORY,
     OBJECTS,

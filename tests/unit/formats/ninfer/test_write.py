@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tensorark.conversion import convert
-from tensorark.conversion.artifact import write_set
-from tensorark.conversion.ninfer import payload_of, read_resource, replace_resources, resplit
-from tensorark.conversion.objects import export_objects, import_objects
+from tensorark.conversion.as_zt_model import payload_of
+from tensorark.conversion.pipeline import convert
+from tensorark.edit.metadata import edit_metadata
 from tensorark.errors import (
     Error,
     InvalidInput,
@@ -35,9 +34,12 @@ from tensorark.formats.ninfer.write import (
     plan,
     split,
 )
-from tensorark.metadata import edit_metadata
+from tensorark.ninfer.objects import export_objects, import_objects
+from tensorark.ninfer.resources import read_resource, replace_resources
+from tensorark.ninfer.resplit import resplit
 from tensorark.wire.json import parse
-from tensorark.writer import Writer
+from tensorark.writing.artifact import write_set
+from tensorark.writing.writer import Writer
 from tests.unit.formats.ninfer.sets import (
     ARTIFACT,
     DIRECTORY,

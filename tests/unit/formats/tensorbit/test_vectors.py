@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import tensorark
+from tensorark.edit.tensorbit_repair import mend
 from tensorark.errors import Rejected
 from tensorark.files import file as api
 from tensorark.layouts.nm import values as nm
-from tensorark.mending import mend
 from tests.conformance.corpus_files import shared
 
 FOLDER = shared() / "vectors/tensorbit" if shared() else None

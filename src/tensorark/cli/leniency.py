@@ -1,0 +1,108 @@
+"""The options --lenient and --structural: what they let pass is let pass, and said.
+
+Owns the options and the notes. Verbs that take one open their files through `opened`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from tensorark.cli.terminal import Terminal
+from tensorark.errors import NotFound, Rejected, place, quoted
+from tensorark.files import file as api
+from tensorark.files.file import File
+from tensorark.layouts import check, profile_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SHOWN = 8
+
+
+def lenient(function: F) -> F:
+    """Add --lenient."""
+    return click.option(
+        "--lenient",
+        is_flag=True,
+        help="Let pass what public readers do (Tensorbit, zstd frames).",
+    )(function)
+
+
+def structural(function: F) -> F:
+    """Add --structural."""
+    return click.option(
+        "--structural", is_flag=True, help="Open a .zt whose layouts are broken, and name those."
+    )(function)
+
+
+def generation(function: F) -> F:
+    """Add --generation."""
+    return click.option(
+        "--generation",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Take a .zt as it was at this generation, counted from 1: `tark doctor` lists them.",
+    )(function)
+
+
+def length_of(path: str, number: int | None) -> int | None:
+    """Return the bytes of a file that are its generation `number`; None for the newest one.
+
+    Raises:
+        NotFound: when it has no such generation.
+    """
+    if number is None:
+        return None
+    from tensorark.report.diagnosis import diagnose
+
+    known = diagnose(path).generations
+    for each in known:
+        if each.number == number:
+            return each.length
+    raise NotFound(
+        "the file has no such generation",
+        code="generation",
+        path=path,
+        expected=f"1 to {len(known)}" if known else "a .zt",
+        found=number,
+    )
+
+
+def opened(
+    path: str,
+    out: Terminal,
+    *,
+    lenient: bool = False,
+    structural: bool = False,
+    generation: int | None = None,
+) -> File:
+    """Open `path`, leniently or structurally; say on standard error what was let pass."""
+    length = length_of(path, generation)
+    file = api.open(path, lenient=lenient, structural=structural, length=length)
+    if structural:
+        faults = list(_broken(file))
+        for fault in faults[:_SHOWN]:
+            out.note(f"let pass: {fault}")
+        if len(faults) > _SHOWN:
+            out.note(f"let pass: {len(faults) - _SHOWN} more tensors")
+    found = getattr(file.catalog.native, "forgiven", ())
+    for each in found[:_SHOWN]:
+        out.note(f"let pass: {each.detail}, at {place(each.where)} ({each.rule})")
+    if len(found) > _SHOWN:
+        out.note(f"let pass: {len(found) - _SHOWN} more faults")
+    for name in getattr(file.catalog.native, "left_out", ())[:_SHOWN]:
+        out.note(f"left out: {quoted(name)}: it has no bytes to give")
+    return file
+
+
+def _broken(file: File) -> Iterator[Rejected]:
+    """Yield what breaks a rule of its layout, the first fault of each tensor."""
+    for tensor in file.catalog.tensors.values():
+        profile = profile_of(tensor.layout)
+        if profile is not None:
+            try:
+                check(profile, tensor)
+            except Rejected as error:
+                yield error

@@ -1,0 +1,1 @@
+"""Models made from models: split, merged, overlaid, pruned, repaired; and their metadata."""

@@ -1,0 +1,198 @@
+"""Attributes of a file or of a tensor: reading them, and changing them without touching payload.
+
+Owns where an edit goes. A `.zt` gets one more generation, which costs its manifest; safetensors a
+new header in a new file, with the data copied behind it, because a header changed in place could be
+lost with everything behind it. Values keep their types in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tensorark.conversion.ledger import Loss
+from tensorark.conversion.safetensors import SAFETENSORS
+from tensorark.conversion.target import Options, Target
+from tensorark.conversion.zt import ZT
+from tensorark.core.brief import brief
+from tensorark.core.matching import near
+from tensorark.core.model import Span
+from tensorark.errors import InvalidInput, NotFound, Unsupported
+from tensorark.files import attributes as carry
+from tensorark.files import file as api
+from tensorark.files.attributes import Carried, brought_home
+from tensorark.files.file import File, PathLike
+from tensorark.formats import safetensors
+from tensorark.formats.safetensors.header import Header
+from tensorark.formats.zt.amend import KEEP
+from tensorark.formats.zt.manifest import Manifest
+from tensorark.io.inputs import amending, operation
+from tensorark.io.publish import publish
+from tensorark.io.sink import Sink
+from tensorark.wire.cbor import Unencodable, encode
+from tensorark.writing.append import generation
+from tensorark.writing.copy import Progress
+from tensorark.writing.writer import revalidate, rewrite
+
+Attributes = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What an edit did: attributes after it, and the size of the file in bytes before and after.
+
+    `dropped` is what the file held beside attributes and does not any more.
+    """
+
+    __repr__ = brief
+
+    path: str
+    attributes: Attributes = field(default_factory=dict)
+    before: int
+    after: int
+    dropped: tuple[Loss, ...] = ()
+
+
+def metadata_of(path: PathLike, *, tensor: str | None = None) -> dict[str, object]:
+    """Return the attributes of the model at `path`, or of one of its tensors, with their types.
+
+    Raises:
+        NotFound: when there is no such tensor.
+    """
+    with api.open(path) as file:
+        return dict(_attributes(file, tensor) or {})
+
+
+@operation()
+def edit_metadata(
+    path: PathLike,
+    values: Attributes | None = None,
+    *,
+    remove: Sequence[str] = (),
+    tensor: str | None = None,
+    repack: bool = False,
+    drop: Collection[str] = (),
+    progress: Progress = lambda _done: None,
+) -> Edit:
+    """Set attributes of the file at `path`, or of one tensor, to `values`; take `remove` away.
+
+    A `.zt` gets another generation, or with `repack` is written anew, canonical; safetensors is
+    written anew. Writing anew needs room for a copy and replaces the file at once; what is not kept
+    then is refused unless `drop` names its kind (`conversion.ledger`). Where nothing changes
+    nothing is written.
+
+    Raises:
+        NotFound: when there is no such tensor, or no such key to remove.
+        InvalidInput: when a value or a key cannot be stored.
+        Unsupported: when the format keeps no attributes that we change, or something would be lost.
+        ReadFailed: when something cannot be read or written.
+    """
+    with api.open(path) as file:
+        size = file.source.size()
+        old = _attributes(file, tensor)
+        new = _edited(file, old or {}, values or {}, remove)
+        if _encoded(new or {}, tensor) == _encoded(old or {}, tensor) and not repack:
+            return Edit(path=file.path, attributes=new or {}, before=size, after=size)
+        carried = _with(brought_home(file.catalog), tensor, new)
+        dropped: tuple[Loss, ...] = ()
+        if file.format.name == "zt" and not repack:
+            _amend(file, tensor, new)
+        else:
+            options = Options(drop=frozenset(drop))
+            settled = _target(file).settle(file, Path(file.path), options)
+            settled.require()
+            dropped = settled.dropped
+            with amending(file.path), publish(file.path, overwrite=True) as sink:
+                _rewrite(settled.file, carried, sink, progress)
+    with api.open(path) as file:
+        after = file.source.size()
+        return Edit(path=file.path, attributes=new or {}, before=size, after=after, dropped=dropped)
+
+
+def _attributes(file: File, tensor: str | None) -> Attributes | None:
+    carried = brought_home(file.catalog)
+    if tensor is None:
+        return carried.file
+    return carried.tensors.get(file[tensor].name)
+
+
+def _edited(
+    file: File, old: Attributes, values: Attributes, remove: Sequence[str]
+) -> Attributes | None:
+    """Return the attributes after the edit; None for none, as if there had never been any."""
+    for key in remove:
+        if key not in old:
+            hint = near(key, old)
+            raise NotFound(
+                "no such attribute", path=file.path, where=("attributes", key), hint=hint
+            )
+    kept = {key: value for key, value in {**old, **values}.items() if key not in remove}
+    return kept or None
+
+
+def _encoded(attributes: Attributes, tensor: str | None) -> bytes:
+    try:
+        return encode(attributes)
+    except Unencodable as error:
+        whose = () if tensor is None else ("objects", tensor)
+        raise InvalidInput(
+            f"an attribute cannot be stored: {error.detail}",
+            code="attribute",
+            where=(*whose, "attributes", *error.where),
+        ) from None
+
+
+def _with(carried: Carried, tensor: str | None, new: Attributes | None) -> Carried:
+    if tensor is None:
+        return replace(carried, file=new)
+    others = {name: held for name, held in carried.tensors.items() if name != tensor}
+    return replace(carried, tensors=others if new is None else {**others, tensor: new})
+
+
+def _amend(file: File, tensor: str | None, new: Attributes | None) -> None:
+    with generation(file.path) as amended:
+        if tensor is None:
+            amended.finish(attributes=new)
+        else:
+            amended.finish(attributes=KEEP, tensor_attributes={tensor: new})
+
+
+def _target(file: File) -> Target:
+    """Return what writes such a file anew."""
+    native = file.catalog.native
+    if isinstance(native, Manifest) and not native.shards:
+        return ZT
+    if isinstance(native, Header):
+        return SAFETENSORS
+    title = file.format.title
+    raise Unsupported(
+        "attributes of such a file are not changed",
+        code="metadata",
+        path=file.path,
+        found=f"{title} in several files" if file.catalog.files else title,
+        hint="convert it to `.zt` first, or edit the file that holds them",
+    )
+
+
+def _rewrite(file: File, carried: Carried, sink: Sink, progress: Progress) -> None:
+    native = file.catalog.native
+    if isinstance(native, Header):
+        _rehead(file, native, carried, sink, progress)
+    else:
+        rewrite(file, sink, carried=carried, progress=progress)
+
+
+def _rehead(file: File, header: Header, carried: Carried, sink: Sink, progress: Progress) -> None:
+    """Write a safetensors file with other metadata, its data byte for byte."""
+    tensors = list(file.catalog.tensors.values())
+    with_attributes = [replace(each, attributes=carried.tensors.get(each.name)) for each in tensors]
+    metadata = carry.to_text(carried.file, with_attributes)
+    if header.set_id is not None:  # it stays a shard of its set: no tensor changes
+        metadata = safetensors.stamped(metadata, header.set_id)
+    sink.write(safetensors.reheaded(tensors, header.data_start, metadata))
+    start = header.data_start
+    for data in file.source.passing(Span(start, file.source.size() - start)):
+        sink.write(data)
+        progress(len(data))
+    revalidate(sink, canonical_form=False)

@@ -1,0 +1,275 @@
+"""Pruning on purpose: of each M weights the N largest stay, with a report of what that took away.
+
+Nothing else in the library changes weights to zero. Which tensors are pruned, and how, is chosen by
+patterns of names; what is not pruned is kept bit for bit and listed with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.config import left_beside
+from tensorark.conversion.ledger import Loss
+from tensorark.conversion.pipeline import target_of
+from tensorark.conversion.target import Options, Progress
+from tensorark.core.brief import brief
+from tensorark.core.matching import matcher, near, require_matches
+from tensorark.core.model import Catalog, Tensor
+from tensorark.edit.pruned import Pruned, Work
+from tensorark.errors import InvalidInput, NotFound, quoted
+from tensorark.files import file as api
+from tensorark.files.attributes import brought_home
+from tensorark.files.derived import Pieces, Recast
+from tensorark.files.file import File, PathLike
+from tensorark.files.view import TensorView
+from tensorark.io.inputs import operation
+from tensorark.layouts.nm.rules import ID, Pattern, parse_pattern
+
+__all__ = ["DENSE_NAMES", "Pruned", "Pruning", "choose", "prune"]
+
+DENSE_NAMES: Final = re.compile(
+    r"(^|[._/])("
+    # vectors and matrices that are read under a name of their own
+    r"(\w*norm\w*|ln(_\w+)?|\w*embed\w*|\w*embd|wte|wpe|shared|rotary\w*"
+    r"|lm_head(\.\w+)?|\w*head|output|embed_out|score|classifier|predictions\.decoder"
+    r"|\w*router(\.\w+)?|gate|shared_expert_gate)\.(weight|bias)"
+    # and parameters without a module
+    r"|\w*pos(ition)?_emb\w*|\w*embed(ding)?s?|\w*(cls|class|mask|dist|register|query)_tokens?"
+    r"|A_log|\w*position_bias_table|\w*bias|position_ids)$"
+)
+"""Names that are pruned only when `include` names them: norms, embeddings, heads, routers."""
+
+Recipe = Literal["magnitude", "tensorbit"]
+"""`magnitude` keeps the N largest of each group. `tensorbit` first sets the smaller half of the
+whole tensor to zero, as the public pruning tool does, so more than (M - N) / M end as zeros."""
+
+_FLOATS: Final = frozenset({"f64", "f32", "f16", "bf16"})
+_KNOW_MASKS: Final = frozenset({"zt", "tbm", "tb", "tensorbit-directory"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruning:
+    """What pruning did: the files written, the tensors pruned, those left dense and why.
+
+    `dropped` is what the target does not keep, `beside` the configurations that lie beside the
+    model and are not carried.
+    After a dry run there are no files, and nothing was read of which zeros or errors would tell.
+    """
+
+    __repr__ = brief
+
+    source: str
+    target_format: str
+    files: tuple[str, ...]
+    pruned: tuple[Pruned, ...]
+    dense: Mapping[str, str]
+    dense_elements: int
+    dropped: tuple[Loss, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> Pruned:
+        """The account of all pruned tensors together."""
+        total = Pruned("", "", 0)
+        for each in self.pruned:
+            total.join(each)
+        return total
+
+
+class Given(NamedTuple):
+    """What a caller knows better than magnitudes: scores or masks of tensors, by their names."""
+
+    scores: Mapping[str, TensorView]
+    masks: Mapping[str, TensorView]
+
+    def has(self, name: str) -> bool:
+        """Tell whether something is given for tensor `name`."""
+        return name in self.scores or name in self.masks
+
+
+@operation()
+def prune(
+    source: PathLike,
+    target: PathLike,
+    *,
+    pattern: str = "2:4",
+    choices: Sequence[tuple[str, str]] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    recipe: Recipe = "magnitude",
+    scores: PathLike | None = None,
+    masks: PathLike | None = None,
+    axis: int = -1,
+    format: str | None = None,  # noqa: A002 - the word users know
+    drop: Collection[str] = (),
+    overwrite: bool = False,
+    dry_run: bool = False,
+    progress: Progress = lambda _done: None,
+) -> Pruning:
+    """Prune the model at `source` into `target`: N of each M weights along `axis` are kept.
+
+    Matrices of floats are pruned to `pattern`, except norms, embeddings, heads and routers. Names
+    are matched by shell patterns, exactly as spelt: `exclude` keeps tensors dense, `include` prunes
+    tensors that would stay dense, `choices` gives pairs of a name pattern and an ``N:M`` or
+    ``dense``, of which the first that matches decides. Tensors of `include` are cut into flat
+    groups where their rows hold no whole ones.
+
+    `scores` and `masks` are models whose tensors have names and shapes of `source`: of each group
+    those weights stay that have the largest scores, or whose value in the mask is not zero. Tensors
+    for which neither is given stay dense then.
+
+    A `.zt` or Tensorbit target gets masks, any other, and any along another axis than the last,
+    the zeros alone. What the target does not keep is refused unless `drop` names its kind
+    (`conversion.ledger`), such as ``tensors`` for those that it cannot hold. With `dry_run` nothing
+    is read but names, and nothing is written.
+
+    Raises:
+        InvalidInput: when a pattern is none, source and target are one file, or scores or masks
+            do not fit.
+        NotFound: when a pattern matches no tensor, or what is given is of no tensor of the model.
+        Unsupported: when the target cannot hold something.
+    """
+    kind = target_of(target, format)
+    default = parse_pattern(pattern)
+    chosen = [(glob, None if text == "dense" else parse_pattern(text)) for glob, text in choices]
+    if recipe not in ("magnitude", "tensorbit"):
+        expected = "magnitude or tensorbit"
+        raise InvalidInput("no such recipe", code="recipe", expected=expected, found=recipe)
+    if sum((scores is not None, masks is not None, recipe == "tensorbit")) > 1:
+        detail = "weights are chosen by scores, by masks or by a recipe"
+        raise InvalidInput(detail, code="option", expected="one of them")
+    with ExitStack() as opened:
+        file = opened.enter_context(api.open(source))
+        file = hub(file) if kind.name == "zt" else file  # a `.zt` takes what is no tensor, too
+        given = Given(*(_given(opened, each, file) for each in (scores, masks)))
+        require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
+        home = brought_home(file.catalog)
+        works: list[Work] = []
+        dense: dict[str, str] = {}
+        made: dict[str, Pieces] = {}
+        tensors: dict[str, Tensor] = {}
+        for name, tensor in file.catalog.tensors.items():
+            plain = replace(tensor, attributes=home.tensors.get(name))
+            found = choose(
+                plain,
+                default,
+                choices=chosen,
+                include=include,
+                exclude=exclude,
+                axis=axis,
+                given=given if scores is not None or masks is not None else None,
+            )
+            if isinstance(found, str):
+                dense[name] = found
+                tensors[name] = plain
+                continue
+            work = _work(file, plain, found, axis, recipe, given)
+            works.append(work)
+            tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
+        catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
+        options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
+        settled = kind.settle(Recast(file, catalog, made), Path(target), options)
+        if dry_run:
+            settled.require()
+        files = () if dry_run else tuple(settled.write())
+        held = settled.file.catalog.tensors
+        dense = {name: reason for name, reason in dense.items() if name in held}
+        return Pruning(
+            source=file.path,
+            target_format=kind.name,
+            files=files,
+            pruned=tuple(work.report for work in works if work.report.name in held),
+            dense=dense,
+            dropped=settled.dropped,
+            beside=left_beside(file.path, Path(target)),
+            dense_elements=sum(file.catalog.tensors[name].elements for name in dense),
+        )
+
+
+def _given(opened: ExitStack, path: PathLike | None, model: File) -> Mapping[str, TensorView]:
+    """Open scores or masks, each of a tensor of the model and of its shape."""
+    if path is None:
+        return {}
+    file = opened.enter_context(api.open(path))
+    for name, view in file.items():
+        if name not in model:
+            detail = "the model has no tensor of this name"
+            hint = near(name, model)
+            raise NotFound(detail, code="no-tensor", path=file.path, found=quoted(name), hint=hint)
+        if view.shape != model[name].shape:
+            raise InvalidInput(
+                f"{quoted(name)} has another shape than in the model",
+                code="shape",
+                path=file.path,
+                expected=model[name].shape,
+                found=view.shape,
+            )
+    return file
+
+
+def _work(
+    file: File, tensor: Tensor, pattern: Pattern, axis: int, recipe: Recipe, given: Given
+) -> Work:
+    work = Work(file, tensor, pattern, axis % len(tensor.shape))
+    if recipe == "tensorbit":
+        work.staged()
+    if tensor.name in given.scores:
+        work.scored(given.scores[tensor.name])
+    if tensor.name in given.masks:
+        work.masked_by(given.masks[tensor.name])
+    return work
+
+
+def choose(
+    tensor: Tensor,
+    default: Pattern,
+    *,
+    choices: Sequence[tuple[str, Pattern | None]] = (),
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    axis: int = -1,
+    given: Given | None = None,
+) -> Pattern | str:
+    """Return the pattern to which `tensor` is pruned, or the reason why it stays dense."""
+    name = tensor.name
+    reason = _unfit(tensor)
+    if reason is not None:
+        return reason
+    pattern = next((found for glob, found in choices if matcher([glob])(name)), default)
+    if pattern is None or matcher(exclude)(name):
+        return "excluded"
+    if given is not None and not given.has(name):
+        return "nothing is given for it"
+    wanted = given is not None or matcher(include)(name)
+    if not wanted:
+        if len(tensor.shape) != 2:
+            return "no matrix"
+        if DENSE_NAMES.search(name):
+            return "norms, embeddings, heads and routers stay dense"
+    rank = len(tensor.shape)
+    if not -rank <= axis < rank:
+        return f"no axis {axis}"
+    length = tensor.shape[axis]
+    is_last = axis % rank == rank - 1
+    if length % pattern.m and not (wanted and is_last and not tensor.elements % pattern.m):
+        what = "rows" if is_last else f"an axis {axis}"
+        return f"{what} of {length} are no multiple of {pattern.m}"
+    return pattern
+
+
+def _unfit(tensor: Tensor) -> str | None:
+    """Say why a tensor cannot be pruned at all; None if it can."""
+    if tensor.layout == ID:
+        return "has a mask already"
+    part = tensor.parts.get("data")
+    if tensor.layout != "dense" or part is None:
+        return f"layout {tensor.layout}"
+    if part.type is not None or part.dtype not in _FLOATS:
+        return f"type {part.type or part.dtype}"
+    return None if tensor.shape and tensor.elements else "no rows"

@@ -1,0 +1,1 @@
+"""Whether files are what they should be: digests, differences, seals, signatures."""

@@ -1,0 +1,1 @@
+"""NInfer artifacts: their files, resources and objects, packing checkpoints and unpacking them."""
