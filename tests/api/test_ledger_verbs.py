@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.conversion.ledger import BY_LENIENCE, KINDS
 from tensorark.conversion import ledger
+from tensorark.conversion.ledger import BY_LENIENCE, KINDS
 from tensorark.edit.append import append, repack
 from tensorark.edit.merge import merge
 from tensorark.edit.metadata import edit_metadata
