@@ -39,9 +39,9 @@ from tensorark.errors import NotFound as NotFound
 from tensorark.errors import ReadFailed as ReadFailed
 from tensorark.errors import Rejected as Rejected
 from tensorark.errors import Unsupported as Unsupported
-from tensorark.files.file import File as File
-from tensorark.files.file import open as open  # noqa: A004 - the verb users know
-from tensorark.files.file import validate as validate
+from tensorark.files import File as File
+from tensorark.files import open as open  # noqa: A004 - the verb users know
+from tensorark.files import validate as validate
 from tensorark.files.view import TensorView as TensorView
 from tensorark.integrity.diff import Change as Change
 from tensorark.integrity.diff import Difference as Difference

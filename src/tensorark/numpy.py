@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensorark import files
 from tensorark.errors import InvalidInput
-from tensorark.files import file as api
 from tensorark.files.load import load_all, named
 from tensorark.files.safe_open import SafeOpen
 from tensorark.io.inputs import operation
 
 if TYPE_CHECKING:
-    from tensorark.files.file import PathLike
+    from tensorark.files import PathLike
     from tensorark.layouts.numbers.dtypes import Array
 
 __all__ = ["load", "load_file", "safe_open", "save", "save_file"]
@@ -45,7 +45,7 @@ def load_file(
         Unsupported: with `verify`, when the file keeps nothing to compare them with, as safetensors
             and Tensorbit do not (code ``no-digest``).
     """
-    with api.open(path) as file:
+    with files.open(path) as file:
         return load_all(file, named(file, keys, prefix), verify=verify)
 
 
@@ -104,4 +104,4 @@ def safe_open(path: PathLike, framework: str = "np", device: str = "cpu") -> Saf
         raise InvalidInput("this gives numpy arrays", code="framework", found=framework, hint=hint)
     if device != "cpu":
         raise InvalidInput("numpy arrays live on the CPU", code="device", found=device)
-    return SafeOpen(api.open(path), lambda view: view.numpy(), lambda values: values)
+    return SafeOpen(files.open(path), lambda view: view.numpy(), lambda values: values)

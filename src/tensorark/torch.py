@@ -16,15 +16,15 @@ except ImportError as error:
     detail = "torch is not installed: pip install 'tensorark[torch]' brings it"
     raise ModuleNotFoundError(detail, name="torch") from error
 
+from tensorark import files
 from tensorark.errors import InvalidInput
-from tensorark.files import file as api
 from tensorark.files.load import load_all, named
 from tensorark.files.safe_open import SafeOpen
 from tensorark.io.inputs import operation
 from tensorark.layouts.numbers.torch import from_array, to_array, torch_dtype
 
 if TYPE_CHECKING:
-    from tensorark.files.file import PathLike
+    from tensorark.files import PathLike
 
 __all__ = ["load_file", "load_model", "safe_open", "save_file", "save_model"]
 
@@ -48,7 +48,7 @@ def load_file(
         NotFound: when there is no tensor of such a name.
         Rejected: with `verify`, when bytes do not match their digest; `where` names the tensor.
     """
-    with api.open(path) as file:
+    with files.open(path) as file:
         names = named(file, keys, prefix)
         dtypes = {name: torch_dtype(file[name].dtype) for name in names}
         arrays = load_all(file, names, verify=verify)
@@ -157,4 +157,4 @@ def safe_open(
         dtype, type_ = ids_of(array.dtype)
         return from_array(array, torch_dtype(type_ or dtype)).to(device)
 
-    return SafeOpen(api.open(path), lambda view: view.torch().to(device), part)
+    return SafeOpen(files.open(path), lambda view: view.torch().to(device), part)

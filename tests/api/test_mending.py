@@ -20,11 +20,11 @@ from conformance.build.tensorbit.image import (
     sparse,
     usual,
 )
+from tensorark import files
 from tensorark.conversion.pipeline import convert
 from tensorark.core.conversation import drive
 from tensorark.edit.tensorbit_repair import config_of, explain, is_tensorbit, join, mend, part
 from tensorark.errors import InvalidInput, Rejected, Unsupported
-from tensorark.files import file as api
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size, walk
 from tensorark.integrity.verify import verify
 from tensorark.report.diagnosis import diagnose
@@ -51,10 +51,10 @@ def halves():
 def test_offsets_of_the_merge_tool_are_made_right(tmp_path):
     source = written(tmp_path, halves())
     with pytest.raises(Rejected):
-        api.open(source)
+        files.open(source)
     done = mend(source, tmp_path / "out.tbm")
     assert done.changes == ("model.layers.1.b.weight: offset 4232 → 4168",)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert file["model.layers.1.b.weight"].numpy().tolist() == [0.25 * i for i in range(16)]
         assert not verify(file).findings
 
@@ -81,7 +81,7 @@ def test_a_lenient_reading_gives_no_tensor_the_weights_of_another(
 ):
     # With a shift of 0 the offset claimed for the second blob is that of the third.
     image = merged([2048 + small + shift, small, last, small, last], code)
-    with api.open(written(tmp_path, image), lenient=True) as file:
+    with files.open(written(tmp_path, image), lenient=True) as file:
         record = file.catalog.native
         assert file["t0"].numpy()[0] == 0
         assert {*file, *record.left_out} == {f"t{number}" for number in range(5)}
@@ -90,7 +90,7 @@ def test_a_lenient_reading_gives_no_tensor_the_weights_of_another(
             assert set(view.numpy().tolist()) == {float(name[1:])}
     done = mend(tmp_path / "in.tbm", tmp_path / "out.tbm")
     assert done.tensors == 5
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         for name, view in file.items():
             assert set(view.numpy().tolist()) == {float(name[1:])}
 
@@ -99,7 +99,7 @@ def test_a_wiped_blob_costs_no_other_tensor_in_a_lenient_reading(tmp_path):
     blobs = [dense(magic=b"TB01" if row != 1 else b"none").data for row in range(4)]
     entries = [dense_entry(row * len(blobs[0]), name=f"t{row}") for row in range(4)]
     source = written(tmp_path, container(blobs, index(entries)))
-    with api.open(source, lenient=True) as file:
+    with files.open(source, lenient=True) as file:
         assert [*file] == ["t0", "t2", "t3"]
         assert file.catalog.native.left_out == ("t1",)
 
@@ -115,7 +115,7 @@ def test_a_blob_that_is_not_what_the_index_says_is_renamed_to_nothing(tmp_path):
     with pytest.raises(Unsupported) as caught:
         mend(source, tmp_path / "out.tbm")
     assert caught.value.code == "unmatched"
-    with api.open(source, lenient=True) as file:
+    with files.open(source, lenient=True) as file:
         assert not {*file}
         assert file.catalog.native.left_out == ("small", "large")
 
@@ -147,7 +147,7 @@ def test_the_header_decides_where_index_and_header_differ(change, line, tmp_path
     source = written(tmp_path, usual(entries=[entry(**change), dense_entry(AFTER)]))
     done = mend(source, tmp_path / "out.tbm")
     assert line in done.changes
-    with api.open(tmp_path / "out.tbm") as file, api.open(source, lenient=True) as before:
+    with files.open(tmp_path / "out.tbm") as file, files.open(source, lenient=True) as before:
         assert file["a.weight"].raw("weights") == before["a.weight"].raw("weights")
         assert file["a.weight"].raw("mask") == before["a.weight"].raw("mask")
 
@@ -203,7 +203,7 @@ def test_flat_projections_get_the_shape_that_their_names_tell(tmp_path):
     ]
     source = written(tmp_path, usual(entries=entries, config={"hidden_size": 8, "num_layers": 1}))
     mend(source, tmp_path / "out.tbm", shapes=True)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert {name: view.shape for name, view in file.items()} == {
             "layers.0.self_attn.q_proj.weight": (4, 8),
             "layers.0.mlp.down_proj.weight": (8, 2),
@@ -233,11 +233,11 @@ def test_masks_are_spelt_dropped_or_applied_when_asked(tmp_path):
     assert done.changes == (
         "a.weight: mask of 2 bytes → 4 bytes; weights 8 and up of each group stay pruned",
     )
-    with api.open(tmp_path / "spelt.tbm") as file:
+    with files.open(tmp_path / "spelt.tbm") as file:
         assert bytes(file["a.weight"].raw("mask")) == b"\x0f\x00\xf0\x00"
         assert np.array_equal(file["a.weight"].numpy().reshape(-1) != 0, kept)
     mend(source, tmp_path / "dropped.tbm", masks="drop")
-    with api.open(tmp_path / "dropped.tbm") as file:
+    with files.open(tmp_path / "dropped.tbm") as file:
         assert file["a.weight"].layout == "dense"
         assert file["a.weight"].numpy().reshape(-1).tolist() == values
 
@@ -250,7 +250,7 @@ def test_masks_are_applied_when_asked_and_else_stray_weights_are_refused(tmp_pat
     mend(source, tmp_path / "applied.tbm", masks="apply")
     kept = np.unpackbits(np.frombuffer(b"\3\5\6\x0c", "u1"), bitorder="little")
     kept = kept.reshape(4, 8)[:, :4].reshape(-1)
-    with api.open(tmp_path / "applied.tbm") as file:
+    with files.open(tmp_path / "applied.tbm") as file:
         assert bytes(file["a.weight"].raw("mask")) == b"\3\5\6\x0c"
         stored = np.frombuffer(file["a.weight"].raw("weights"), "<f4")
         assert np.array_equal(stored, np.where(kept, values, 0))
@@ -266,7 +266,7 @@ def test_a_tail_without_mask_bytes_is_spelt_as_kept(tmp_path):
     claim = entry(shape=[10], num_weights=10, num_mask_bytes=2)
     source = written(tmp_path, container([blob.data], index([claim])))
     mend(source, tmp_path / "out.tbm", masks="spell")
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert bytes(file["a.weight"].raw("mask")) == b"\3\3\3"
 
 
@@ -280,7 +280,7 @@ def test_tensors_are_chosen_and_renamed(tmp_path):
         rename=lambda name: name.replace("a.", "model.a."),
     )
     assert done.changes == ("b.weight: left out", "a.weight: renamed to model.a.weight")
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert list(file) == ["model.a.weight"]
     with pytest.raises(InvalidInput):
         mend(source, tmp_path / "x.tbm", rename=lambda _name: "same")
@@ -290,7 +290,7 @@ def test_ties_follow_a_new_name(tmp_path):
     held = [entry(), entry(name="alias.weight")]
     source = written(tmp_path, container([sparse().data], index(held)))
     mend(source, tmp_path / "out.tbm", rename=lambda name: "m." + name)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert [blob.offset for blob in file.catalog.native.blobs] == [0, 0]
 
 
@@ -326,7 +326,7 @@ def test_a_model_is_divided_into_directories_too(tmp_path):
 def test_divided_containers_may_be_aligned(tmp_path):
     source = written(tmp_path, usual())
     for each in part(source, tmp_path / "p.tbm", AFTER, align=512):
-        with api.open(each.files[0]) as file:
+        with files.open(each.files[0]) as file:
             assert all(blob.offset % 512 == 0 for blob in file.catalog.native.blobs)
 
 
@@ -337,7 +337,7 @@ def test_files_of_other_formats_are_joined_too(tmp_path):
     save_file({"extra": np.arange(4, dtype=np.float64)}, tmp_path / "e.safetensors")
     written(tmp_path, dense().data, "c.tb")
     join([source, tmp_path / "e.safetensors", tmp_path / "c.tb"], tmp_path / "out.tbm")
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert list(file) == ["a.weight", "b.weight", "extra", "c"]
         assert file["extra"].numpy().tolist() == [0, 1, 2, 3]
         assert file.attributes["tensorbit"]["architecture"] == "llama"
@@ -368,7 +368,7 @@ def test_the_whole_configuration_is_translated_or_what_is_left_out_is_listed(tmp
     }
     source = written(tmp_path, usual())
     done = mend(source, tmp_path / "out.tbm", config=theirs)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert file.attributes["tensorbit"]["config"] == {
             "num_layers": 1,
             "num_heads": 2,
@@ -392,7 +392,7 @@ def test_a_number_of_layers_that_does_not_count_tensors_is_kept(tmp_path, stated
     image = container([sparse().data, dense().data], index(entries, config=config))
     given_config = {"num_layers": 2 if stated == 1 else stated} if given else None
     mend(written(tmp_path, image), tmp_path / "out.tbm", config=given_config)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         held = file.attributes["tensorbit"]["config"]
         assert held == (given_config or config)
 
@@ -443,7 +443,7 @@ def test_what_is_not_chosen_keeps_nothing_from_being_mended(tmp_path, kind, at, 
     source = written(tmp_path, disputed(kind, at))
     done = mend(source, tmp_path / "out.tbm", **choice)
     assert done.changes == ("x.weight: left out",)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert {*file} == {"a.weight", "b.weight"}
         assert bytes(file["a.weight"].raw("weights")) == sparse().weights
         assert bytes(file["a.weight"].raw("mask")) == sparse().mask
@@ -465,7 +465,7 @@ def test_what_is_chosen_is_tied_to_nothing_that_is_not(tmp_path, chosen):
     for number, whole in enumerate((source, tmp_path / "whole")):
         goal = tmp_path / f"{number}.zt"
         mend(whole, goal, include=chosen)
-        with api.open(goal) as file:
+        with files.open(goal) as file:
             assert len(file) == 1
             assert "tied_to" not in str([view.attributes for view in file.values()])
 
@@ -498,7 +498,7 @@ def test_a_blob_without_an_entry_is_told_by_every_verb_that_judges(tmp_path, kin
     entries = [entry(offset=offsets[0]), dense_entry(offsets[1])]
     source = written(tmp_path, container(blobs, index(entries)))
     notes: list = []
-    assert not api.validate(source, notes=notes)
+    assert not files.validate(source, notes=notes)
     for found in (notes, verify(source).notes):
         assert [(each.rule, each.offset) for each in found] == [("tb.orphan", place)]
     text = "\n".join(diagnose(source).words)
@@ -509,7 +509,7 @@ def test_a_blob_without_an_entry_is_told_by_every_verb_that_judges(tmp_path, kin
     done = mend(source, tmp_path / "out.tbm", drop=["gaps"])
     assert [each for each in done.changes if each.startswith("left out: gaps")]
     notes.clear()
-    assert not api.validate(tmp_path / "out.tbm", notes=notes)
+    assert not files.validate(tmp_path / "out.tbm", notes=notes)
     assert not notes
 
 
@@ -517,12 +517,12 @@ def test_other_bytes_without_an_entry_are_told_and_zeros_are_not(tmp_path):
     blobs = [sparse().data, bytes(100), b"left over", dense().data]
     entries = [entry(), dense_entry(AFTER + 109)]
     notes: list = []
-    assert not api.validate(written(tmp_path, container(blobs, index(entries))), notes=notes)
+    assert not files.validate(written(tmp_path, container(blobs, index(entries))), notes=notes)
     assert [(each.rule, each.offset) for each in notes] == [("tb.gap-bytes", AFTER + 100)]
     assert f"Bytes {AFTER + 100} to {AFTER + 109}" in "\n".join(diagnose(tmp_path / "in.tbm").words)
     convert(written(tmp_path, usual()), tmp_path / "aligned.tbm", align=8192)
     notes.clear()
-    assert not api.validate(tmp_path / "aligned.tbm", notes=notes)
+    assert not files.validate(tmp_path / "aligned.tbm", notes=notes)
     assert not notes
 
 
@@ -563,7 +563,7 @@ def test_the_doctor_promises_what_writing_anew_does(tmp_path, path):
     done = mend(path, tmp_path / "out.tbm", drop=["gaps"])
     assert [each for each in done.changes if "left out: gaps" not in each] == [*found.repairs]
     assert any("gaps" in each for each in done.changes) == bool(found.orphans or found.gaps)
-    assert not api.validate(tmp_path / "out.tbm")
+    assert not files.validate(tmp_path / "out.tbm")
 
 
 @pytest.mark.parametrize(
@@ -589,7 +589,7 @@ def test_a_walk_reads_little_of_what_looks_like_blobs(text):
 def test_a_blob_is_mended_into_a_file_of_another_name(tmp_path):
     source = written(tmp_path, sparse(n=8, m=16, mask=b"\3\5").data, "a.tb")
     assert mend(source, tmp_path / "b.tb", masks="drop").changes == ("a: mask dropped",)
-    with api.open(tmp_path / "b.tb") as file:
+    with files.open(tmp_path / "b.tb") as file:
         assert bytes(file["b"].raw("data")) == sparse().weights
     with pytest.raises(Unsupported, match="names"):
         mend(source, tmp_path / "c.tb", masks="drop", rename=lambda name: name + ".weight")

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorark import files
 from tensorark.edit import pruned
 from tensorark.edit.prune import prune
 from tensorark.errors import InvalidInput, NotFound
-from tensorark.files import file as api
 from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
 from tests.conformance.corpus_files import shared
@@ -73,7 +73,7 @@ def test_keeps_the_largest_and_changes_no_weight_that_stays(n, m, suffix, tmp_pa
     save_file({"w": values, "norm.weight": np.ones(8, np.float32)}, tmp_path / "in.safetensors")
     done = prune(tmp_path / "in.safetensors", tmp_path / f"out{suffix}", pattern=f"{n}:{m}")
     wanted = oracle(values, n, m)
-    with api.open(tmp_path / f"out{suffix}") as file:
+    with files.open(tmp_path / f"out{suffix}") as file:
         assert np.array_equal(file["w"].numpy(), wanted)
         assert file["norm.weight"].layout == "dense"
         assert (file["w"].layout == "tensorbit.nm/1") == (suffix != ".safetensors")
@@ -157,7 +157,7 @@ def test_the_staged_recipe_first_zeroes_the_smaller_half_of_the_tensor(tmp_path)
     squares = values * values
     least = np.sort(squares.reshape(-1))[values.size // 2]
     wanted = oracle(np.where(squares >= least, values, 0), 2, 4)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert np.array_equal(file["w"].numpy(), wanted)
         assert np.array_equal(np.frombuffer(file["w"].raw("weights"), "<f4"), wanted.reshape(-1))
         assert not verify(file).findings
@@ -213,7 +213,7 @@ def test_the_largest_scores_stay_whatever_their_type_and_axis(data, pattern, kin
                 axis=axis,
                 **{given_: home / name},
             )
-            with api.open(home / f"{given_}.zt") as file:
+            with files.open(home / f"{given_}.zt") as file:
                 assert np.array_equal(file["w"].numpy(), wanted)
                 assert (file["w"].layout == "tensorbit.nm/1") == (prod(shape[axis + 1 :]) == 1)
                 assert not verify(file).findings
@@ -328,9 +328,9 @@ if shared():
             include=["*"],
         )
         with (
-            api.open(folder / "source.safetensors") as source,
-            api.open(tmp_path / "out.zt") as file,
-            api.open(theirs, lenient=True) as known,
+            files.open(folder / "source.safetensors") as source,
+            files.open(tmp_path / "out.zt") as file,
+            files.open(theirs, lenient=True) as known,
         ):
             exact = 0
             for name in known:

@@ -14,11 +14,11 @@ import pytest
 import tensorark
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.image import Blob, container, dense, entry, index, sparse, usual
+from tensorark import files
 from tensorark.conversion.ledger import KINDS
 from tensorark.conversion.pipeline import convert
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
-from tensorark.files import file as api
 from tensorark.formats.tensorbit.runtime import remarks
 from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
@@ -34,7 +34,7 @@ VALID = sorted(
 
 def facts(path):
     """Everything a model is, with the bytes of its parts as digests."""
-    with api.open(path) as file:
+    with files.open(path) as file:
         tensors = {
             name: (
                 view.shape,
@@ -50,7 +50,7 @@ def facts(path):
 
 def broken(path):
     """Return the rules that the payload of a file breaks."""
-    with api.open(corpus.HERE / path) as file:
+    with files.open(corpus.HERE / path) as file:
         return {each.rule for each in verify(file).findings}
 
 
@@ -96,7 +96,7 @@ def test_a_container_is_laid_out_as_the_specification_says(tmp_path):
 def test_blobs_are_padded_to_where_mapped_weights_are_aligned(tmp_path):
     (tmp_path / "in.tbm").write_bytes(usual())
     convert(tmp_path / "in.tbm", tmp_path / "out.tbm", align=4096)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         offsets = [blob.offset for blob in file.catalog.native.blobs]
         assert offsets == [0, 8192]
         assert file["b.weight"].numpy().ctypes.data % 4096 == 0
@@ -109,7 +109,7 @@ def test_tied_weights_are_written_once(tmp_path):
     (tmp_path / "in.tbm").write_bytes(container([sparse().data], index(held)))
     convert(tmp_path / "in.tbm", tmp_path / "a.zt")
     convert(tmp_path / "a.zt", tmp_path / "out.tbm")
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert [blob.offset for blob in file.catalog.native.blobs] == [0, 0]
         assert file.source.size() < 2 * 4096
 
@@ -135,7 +135,7 @@ def test_shapes_that_two_dimensions_cannot_say_are_kept(tmp_path):
     }
     save_file(arrays, tmp_path / "in.zt")
     convert(tmp_path / "in.zt", tmp_path / "out.tbm")
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert set(file) == set(arrays)
         for name, values in arrays.items():
             found = file[name].numpy()
@@ -191,16 +191,16 @@ def test_a_single_blob_holds_one_tensor_that_needs_no_index(tmp_path):
 def test_a_folder_is_opened_as_what_it_holds(tmp_path):
     (tmp_path / "a.tb").write_bytes(sparse().data)
     (tmp_path / "b.c.tb").write_bytes(dense().data)
-    with api.open(tmp_path) as file:
+    with files.open(tmp_path) as file:
         assert (file.format.name, list(file)) == ("tensorbit-folder", ["a", "b.c"])
         again = pickle.loads(pickle.dumps(file))
         assert again["b.c"].numpy().tolist() == file["b.c"].numpy().tolist()
         again.close()
     (tmp_path / "model.tbm").write_bytes(usual())  # what the public pruning tool leaves beside
-    with api.open(tmp_path) as file:
+    with files.open(tmp_path) as file:
         assert (file.format.name, len(file)) == ("tbm", 2)
     (tmp_path / "manifest.json").write_text("{}")  # somebody else's
-    with api.open(tmp_path) as file:
+    with files.open(tmp_path) as file:
         assert file.format.name == "tbm"
 
 
@@ -224,9 +224,9 @@ def test_names_that_are_no_file_names_get_files_of_their_own(tmp_path):
     }
     save_file(arrays, tmp_path / "in.zt")
     convert(tmp_path / "in.zt", tmp_path / "out", format="tensorbit-directory")
-    files = sorted(each.name.lower() for each in (tmp_path / "out").glob("*.tb"))
-    assert len(set(files)) == len(arrays)
-    with api.open(tmp_path / "out") as file:
+    names = sorted(each.name.lower() for each in (tmp_path / "out").glob("*.tb"))
+    assert len(set(names)) == len(arrays)
+    with files.open(tmp_path / "out") as file:
         assert set(file) == set(arrays)
 
 
@@ -236,11 +236,11 @@ def test_a_missing_file_and_a_link_out_of_the_directory_are_named(tmp_path):
     convert(tmp_path / "in.tbm", goal, format="tensorbit-directory")
     (goal / "b.weight.tb").rename(tmp_path / "elsewhere.tb")
     with pytest.raises(ReadFailed) as caught:
-        api.open(goal)
+        files.open(goal)
     assert caught.value.code == "missing-shard"
     (goal / "b.weight.tb").symlink_to(tmp_path / "elsewhere.tb")
     with pytest.raises(ReadFailed) as caught:
-        api.open(goal)
+        files.open(goal)
     assert caught.value.code == "unsafe-link"
 
 
@@ -265,8 +265,8 @@ def test_a_mask_that_changes_weights_is_applied_only_when_asked(tmp_path):
     convert(source, tmp_path / "s.safetensors", masking="stored")
     kept = np.tile([True, True, False, False], 8).reshape(4, 8)
     with (
-        api.open(tmp_path / "m.safetensors") as masked,
-        api.open(tmp_path / "s.safetensors") as raw,
+        files.open(tmp_path / "m.safetensors") as masked,
+        files.open(tmp_path / "s.safetensors") as raw,
     ):
         assert np.array_equal(masked["a.weight"].numpy(), np.where(kept, values, 0))
         assert np.array_equal(raw["a.weight"].numpy(), values)
@@ -275,7 +275,7 @@ def test_a_mask_that_changes_weights_is_applied_only_when_asked(tmp_path):
 def test_a_mask_that_changes_nothing_is_dropped_and_found_again(tmp_path):
     (tmp_path / "in.tbm").write_bytes(usual())
     convert(tmp_path / "in.tbm", tmp_path / "a.safetensors")
-    with api.open(tmp_path / "a.safetensors") as file:
+    with files.open(tmp_path / "a.safetensors") as file:
         config = file.attributes["tensorbit"]
         assert config["architecture"] == "llama"
         assert config["config"]["hidden_size"] == 8
@@ -305,11 +305,11 @@ def test_a_quantised_tensor_becomes_floats_only_when_asked(tmp_path):
     with pytest.raises(Unsupported):
         convert(tmp_path / "q.tbm", tmp_path / "q.safetensors")
     convert(tmp_path / "q.tbm", tmp_path / "q.safetensors", masking="masked")
-    with api.open(tmp_path / "q.safetensors") as file:
+    with files.open(tmp_path / "q.safetensors") as file:
         wanted = codes * np.repeat(np.float32([0.5, 2]), 8)
         assert file["a.weight"].numpy().reshape(-1).tolist() == wanted.tolist()
         assert file["a.weight"].dtype == "f32"
-    with api.open(tmp_path / "q.tbm") as file:
+    with files.open(tmp_path / "q.tbm") as file:
         torch = pytest.importorskip("torch")
         assert file["a.weight"].dtype == "f32"
         assert torch.equal(file["a.weight"].torch(), torch.from_numpy(wanted.reshape(4, 4)))
@@ -319,7 +319,7 @@ def test_casting_rounds_to_nearest_and_says_what_it_changed(tmp_path):
     values = np.array([1, 1 + 2**-9, 1 + 2**-7, 3e38, np.nan, np.inf, -0.0, 1e-45], np.float32)
     save_file({"w": values, "ids": np.arange(2)}, tmp_path / "in.zt")
     done = convert(tmp_path / "in.zt", tmp_path / "out.zt", cast="f16")
-    with api.open(tmp_path / "out.zt") as file, np.errstate(over="ignore"):
+    with files.open(tmp_path / "out.zt") as file, np.errstate(over="ignore"):
         assert file["w"].numpy().tobytes() == values.astype(np.float16).tobytes()
         assert file["ids"].dtype == "i64"
     report = done.cast
@@ -333,7 +333,7 @@ def test_casting_rounds_to_nearest_and_says_what_it_changed(tmp_path):
 def test_casting_keeps_masks(tmp_path):
     (tmp_path / "in.tbm").write_bytes(usual())
     convert(tmp_path / "in.tbm", tmp_path / "out.tbm", cast="bf16")
-    with api.open(tmp_path / "in.tbm") as before, api.open(tmp_path / "out.tbm") as after:
+    with files.open(tmp_path / "in.tbm") as before, files.open(tmp_path / "out.tbm") as after:
         assert after["a.weight"].dtype == "bf16"
         assert after["a.weight"].raw("mask") == before["a.weight"].raw("mask")
         assert (
@@ -365,7 +365,7 @@ def test_sparse_bitmask_checkpoints_become_their_matrices(tmp_path):
     save_file(arrays, tmp_path / "in.safetensors")
     done = convert(tmp_path / "in.safetensors", tmp_path / "out.zt", sparse="import")
     assert set(done.sparse.made) == {"x.q.weight", "x.r.weight"}
-    with api.open(tmp_path / "out.zt") as file:
+    with files.open(tmp_path / "out.zt") as file:
         assert set(file) == {"x.q.weight", "x.r.weight"}
         assert file["x.q.weight"].layout == "tensorbit.nm/1"
         assert file["x.q.weight"].attributes["tensorbit"] == {"n": 2, "m": 4}
@@ -413,7 +413,7 @@ def test_a_bitmask_names_its_layer_or_the_full_parameter(tmp_path, element, full
     is_quarter = element is ml_dtypes.float8_e4m3fn
     gone = ["x.weight"] if is_quarter and target == "tbm" else []
     assert [each.name for each in done.dropped] == gone
-    with api.open(goal) as file:
+    with files.open(goal) as file:
         assert {*file} == {"x.weight", "x.weight_scale"} - {*gone}
         if not gone:
             assert file["x.weight"].numpy().tobytes() == values.tobytes()
@@ -429,7 +429,7 @@ def test_a_bitmask_of_a_vector_is_one_row(tmp_path):
         held |= compressed(name, values, quarters=False)
     save_file(held, tmp_path / "in.safetensors")
     convert(tmp_path / "in.safetensors", tmp_path / "out.safetensors", sparse="import")
-    with api.open(tmp_path / "out.safetensors") as file:
+    with files.open(tmp_path / "out.safetensors") as file:
         assert {name: view.numpy().tolist() for name, view in file.items()} == {
             name: values.tolist() for name, values in arrays.items()
         }
@@ -460,7 +460,7 @@ def test_bitmasks_that_contradict_are_left_or_rejected(change, reason, tmp_path)
     else:
         done = convert(tmp_path / "in.safetensors", tmp_path / "out.zt", sparse="import")
         assert list(done.sparse.left) == ["x.compressed"]
-        with api.open(tmp_path / "out.zt") as file:
+        with files.open(tmp_path / "out.zt") as file:
             assert set(file) == {"x.compressed", "x.bitmask", "x.shape"}
 
 
@@ -478,7 +478,7 @@ def test_pruned_pairs_of_torch_become_the_weight_they_mean(tmp_path):
         tmp_path / "in.safetensors",
     )
     convert(tmp_path / "in.safetensors", tmp_path / "out.tbm", sparse="import")
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert set(file) == {"l.weight", "l.bias"}
         assert file["l.weight"].attributes["tensorbit"]["m"] == 4
         assert np.array_equal(file["l.weight"].numpy(), layer.weight.detach().numpy())
@@ -499,7 +499,7 @@ def test_masks_of_asp_join_their_weights_and_weights_stay_as_they_are(tmp_path):
     done = convert(tmp_path / "in.safetensors", tmp_path / "out.zt", sparse="import")
     assert done.sparse.made == ("m.weight", "n.weight")
     assert not done.sparse.left
-    with api.open(tmp_path / "out.zt") as file:
+    with files.open(tmp_path / "out.zt") as file:
         assert bytes(file["m.weight"].raw("mask")) == b"\x03" * 8
         assert file["m.weight"].raw("weights") == arrays["m.weight"].tobytes()
         assert set(file) == {"m.weight", "n.weight"}
@@ -523,7 +523,7 @@ def test_masks_of_asp_for_convolutions_join_their_weights(tmp_path):
     save_file(arrays, tmp_path / "in.safetensors")
     done = convert(tmp_path / "in.safetensors", tmp_path / "out.zt", sparse="import")
     assert not done.sparse.left
-    with api.open(tmp_path / "out.zt") as file:
+    with files.open(tmp_path / "out.zt") as file:
         assert (file["a.weight"].layout, file["b.weight"].layout) == ("dense", "tensorbit.nm/1")
         assert file["b.weight"].attributes["tensorbit"] == {"n": 2, "m": 4}
         assert (file["a.weight"].numpy() == np.where(mask, wide, 0)).all()
@@ -553,7 +553,7 @@ def test_sparse_layers_of_fp8_become_dense_beside_their_scales(tmp_path, type_, 
     save_file(arrays, tmp_path / "in.safetensors")
     done = convert(tmp_path / "in.safetensors", tmp_path / "out.safetensors", sparse="import")
     assert done.sparse.made == ("x.weight",)
-    with api.open(tmp_path / "out.safetensors") as file:
+    with files.open(tmp_path / "out.safetensors") as file:
         assert set(file) == {"x.weight", "x.weight_scale"}
         assert file["x.weight"].numpy().dtype == element
         assert file["x.weight"].tobytes() == matrix.tobytes()
@@ -564,7 +564,7 @@ if shared():
 
     def test_published_bitmasks_give_the_published_masks_back(tmp_path):
         path = shared() / "vectors/tensorbit/convert/sparse_formats.safetensors"
-        with api.open(path) as file:
+        with files.open(path) as file:
             held = {name: view.numpy() for name, view in file.items()}
         for case in ("f16", "bf16", "f32", "i8", "f16_4of8", "f16_8of16"):
             # the published file leaves this one out
@@ -572,7 +572,7 @@ if shared():
         save_file(held, tmp_path / "in.safetensors")
         done = convert(tmp_path / "in.safetensors", tmp_path / "out.zt", sparse="import")
         assert not done.sparse.left
-        with api.open(tmp_path / "out.zt") as file:
+        with files.open(tmp_path / "out.zt") as file:
             for case in ("f16", "bf16", "f32", "i8"):
                 for way in ("ct24", "ctbm"):
                     view = file[f"{case}.{way}.weight"]
@@ -586,14 +586,14 @@ if shared():
 
     def test_exported_pairs_are_the_published_ones(tmp_path):
         path = shared() / "vectors/tensorbit/convert/sparse_formats.safetensors"
-        with api.open(path) as file:
+        with files.open(path) as file:
             held = {name: view.numpy() for name, view in file.items()}
         dense_ = {case: held[f"{case}.dense"] for case in ("f16", "bf16")}
         save_file(dense_, tmp_path / "in.safetensors")
         convert(tmp_path / "in.safetensors", tmp_path / "a.tbm", sparse="detect")
         done = convert(tmp_path / "a.tbm", tmp_path / "b.safetensors", sparse="export")
         assert not done.sparse.left
-        with api.open(tmp_path / "b.safetensors") as file:
+        with files.open(tmp_path / "b.safetensors") as file:
             for case in dense_:
                 for part in ("packed", "meta"):
                     wanted = held[f"{case}.torch_cutlass.{part}"]
@@ -615,7 +615,7 @@ def test_opening_reads_headers_and_no_weight(tmp_path, monkeypatch):
         return read(self, wanted)
 
     monkeypatch.setattr(LocalSource, "read", counted)
-    api.open(tmp_path / "in.tbm").close()
+    files.open(tmp_path / "in.tbm").close()
     asked = spans[1:]  # the first is recognition
     assert len(asked) == 2
     assert [(span.offset, span.length) for span in asked[1]] == [(0, 49), (4232, 49)]
@@ -630,12 +630,12 @@ def test_remarks_say_what_the_public_runtime_makes_of_a_model(tmp_path):
         ],
     }
     (tmp_path / "in.tbm").write_bytes(container([sparse(n=1).data], document))
-    with api.open(tmp_path / "in.tbm") as file:
+    with files.open(tmp_path / "in.tbm") as file:
         codes = {each.code for each in remarks(file.catalog.native)}
     assert codes == {"member-order", "num-layers", "not-2-4"}
     del document["config"]
     (tmp_path / "in.tbm").write_bytes(container([sparse(n=1).data], document))
-    with api.open(tmp_path / "in.tbm") as file:
+    with files.open(tmp_path / "in.tbm") as file:
         assert "config-missing" in {each.code for each in remarks(file.catalog.native)}
 
 
@@ -648,7 +648,7 @@ def test_six_hundred_tensors_open_and_are_remarked_upon():
 
 def test_a_view_says_what_numpy_gives(tmp_path):
     for path in VALID:
-        with api.open(corpus.HERE / path) as file:
+        with files.open(corpus.HERE / path) as file:
             for view in file.values():
                 values = view.numpy()
                 names = {"float32": "f32", "float16": "f16", "float64": "f64", "int8": "i8"}
@@ -697,7 +697,7 @@ def test_a_mask_of_other_numbers_than_0_and_1_stays_and_the_others_are_imported(
     done = convert(tmp_path / "in.zt", tmp_path / "out.safetensors", sparse="import").sparse
     assert done.made == ("x",)
     assert done.left == {"w_orig": "a mask holds something else than 0 and 1"}
-    with api.open(tmp_path / "out.safetensors") as file:
+    with files.open(tmp_path / "out.safetensors") as file:
         assert set(file) == {"w_orig", "w_mask", "x"}
         assert file["x"].numpy().tolist() == [[1, 0, 0, 1]] * 2
 
@@ -714,7 +714,7 @@ def test_int8_without_scales_becomes_dense_as_its_own_numbers(tmp_path, masking)
     target = tmp_path / "out.safetensors"
     done = convert(tmp_path / "in.safetensors", target, sparse="import", masking=masking)
     assert done.sparse.made == ("l.weight",)
-    with api.open(target) as file:
+    with files.open(target) as file:
         assert file["l.weight"].numpy().dtype == np.int8
         assert file["l.weight"].numpy().tolist() == codes.tolist()
 
@@ -745,7 +745,7 @@ def test_a_detected_pattern_may_be_the_one_that_attributes_name(tmp_path):
         writer.add("wrong", values, attributes={"tensorbit": {"n": 1, "m": 4}})
     done = convert(tmp_path / "in.zt", tmp_path / "out.tbm", sparse="detect")
     assert done.sparse.made == ("named",)
-    with api.open(tmp_path / "out.tbm") as file:
+    with files.open(tmp_path / "out.tbm") as file:
         assert file["named"].shape == (4, 2, 2, 2)
         assert bytes(file["named"].raw("mask")) == b"\x09" * 8
 
@@ -798,12 +798,12 @@ def test_every_limit_of_the_public_runtime_is_remarked_upon(tmp_path):
     rows = sparse(weights=bytes(48), count=12, mask=b"\3\3\3")
     image = container([sparse().data, half.data, rows.data], document)
     (tmp_path / "in.tbm").write_bytes(image)
-    with api.open(tmp_path / "in.tbm") as file:
+    with files.open(tmp_path / "in.tbm") as file:
         codes = {each.code for each in remarks(file.catalog.native)}
     assert codes == {
         "config-empty", "architecture-length", "fraction", "name-length", "shape-rank",
         "rows-cut-groups", "dense-projection", "precision",
     }  # fmt: skip
     convert(tmp_path / "in.tbm", tmp_path / "d", format="tensorbit-directory")
-    with api.open(tmp_path / "d") as file:
+    with files.open(tmp_path / "d") as file:
         assert "directory" in {each.code for each in remarks(file.catalog.native)}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from conformance.build.ninfer.corpus import HERE as CORPUS
-from tensorark.files import file as api
+from tensorark import files
 from tests.unit.formats.ninfer.sets import TEMPLATE, TOKENS, model
 
 
@@ -96,12 +96,12 @@ def test_parameters_are_compared_however_they_are_stored(tark, tmp_path):
     assert done.out.splitlines()[-1].startswith("equal: ")
     assert " parameters equal, 0 changed" in done.out
     data = bytearray(source.read_bytes())
-    with api.open(source) as file:
+    with files.open(source) as file:
         words = file.catalog.native
         place = words.frame.payload_start + words.object("w.bf16").offset
     data[place : place + 2] = b"\x80\xbf"
     changed.write_bytes(data)
-    with api.open(source) as one, api.open(changed) as other:
+    with files.open(source) as one, files.open(changed) as other:
         names = {
             name
             for name in one.parameters

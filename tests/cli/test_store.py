@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.files import file as api
+from tensorark import files
 from tensorark.files.shards import digest_of_file
 from tensorark.numpy import save_file
 
@@ -62,7 +62,7 @@ def test_a_store_that_is_none_is_refused(tark, homes, tmp_path):
 
 def test_what_is_opened_in_a_store_knows_it_afterwards(homes):
     here, there = homes
-    with api.stored_in(there):
+    with files.stored_in(there):
         file = tensorark.open(here / "root.zt")
     with file, pickle.loads(pickle.dumps(file)) as again:
         assert np.array_equal(file["layers.2.w"].numpy(), again["layers.2.w"].numpy())

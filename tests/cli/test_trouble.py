@@ -185,7 +185,7 @@ def test_nothing_but_an_exit_code_leaves(tark, zt, monkeypatch, raised, code, sa
     def fail(*_words, **_options):
         raise raised
 
-    monkeypatch.setattr("tensorark.files.file.open", fail)
+    monkeypatch.setattr("tensorark.files.open", fail)
     ran = tark("ls", zt)
     assert ran.code == code
     assert ran.err.startswith(said)
@@ -224,7 +224,7 @@ def test_a_signal_that_is_ignored_stays_so(tark, zt, monkeypatch):
 
 
 def test_a_defect_shows_its_traceback_when_asked(tark, zt, monkeypatch):
-    monkeypatch.setattr("tensorark.files.file.open", lambda *_: 1 / 0)
+    monkeypatch.setattr("tensorark.files.open", lambda *_: 1 / 0)
     assert "Traceback" in tark("ls", zt, "-v").err
 
 

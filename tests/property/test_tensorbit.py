@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.image import container, dense, entry, index, sparse
+from tensorark import files
 from tensorark.conversion.pipeline import convert
 from tensorark.edit import tensorbit_repair as mending
 from tensorark.errors import Error
-from tensorark.files import file as api
 from tensorark.files.identify import identify
 from tensorark.formats.tensorbit.read import sniff_blob, sniff_container, sniff_directory
 from tensorark.integrity.verify import verify
@@ -44,7 +44,7 @@ class Image:
 def everything(path):
     """Do all that can be done with a file."""
     for lenient in (False, True):
-        with contextlib.suppress(Error), api.open(path, io="pread", lenient=lenient) as file:
+        with contextlib.suppress(Error), files.open(path, io="pread", lenient=lenient) as file:
             for name in file:
                 with contextlib.suppress(Error):
                     file[name].numpy()
@@ -54,7 +54,7 @@ def everything(path):
         assert mending.explain(path).words is not None
     with contextlib.suppress(Error):
         mending.mend(path, path.with_name("mended.tbm"), overwrite=True)
-        api.open(path.with_name("mended.tbm")).close()
+        files.open(path.with_name("mended.tbm")).close()
 
 
 @given(
@@ -177,7 +177,7 @@ def test_what_is_written_is_read_back_and_is_the_same_every_time(shapes, align, 
     convert(folder / "in.zt", folder / "a.tbm", align=align)
     convert(folder / "a.tbm", folder / "b.tbm", align=align)
     assert (folder / "a.tbm").read_bytes() == (folder / "b.tbm").read_bytes()
-    with api.open(folder / "a.tbm") as file:
+    with files.open(folder / "a.tbm") as file:
         assert set(file) == set(arrays)
         for name, values in arrays.items():
             found = file[name].numpy()
@@ -190,7 +190,7 @@ def test_the_answer_does_not_depend_on_how_bytes_are_read(path):
     answers = []
     for io in ("mmap", "pread"):
         try:
-            with api.open(corpus.HERE / path, io=io) as file:
+            with files.open(corpus.HERE / path, io=io) as file:
                 answers.append({name: file[name].numpy().tobytes() for name in file})
         except Error as error:
             answers.append((error.code, error.offset, error.where))
@@ -202,5 +202,5 @@ def test_the_largest_header_that_lies_is_refused_before_anything_is_allocated(tm
     blob = dense(weights=b"", count=1 << 63, n=2, m=4, mask_bytes=1 << 61)
     (tmp_path / "x.tb").write_bytes(blob.data)
     with pytest.raises(Error) as caught:
-        api.open(tmp_path / "x.tb")
+        files.open(tmp_path / "x.tb")
     assert caught.value.code == "tb.weights-bounds"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
+from tensorark import files
 from tensorark.cli import dropping
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.append import append
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.report.text import counted, nbytes_text
 
 
@@ -44,7 +44,7 @@ def command(
     refuse the file, and `tark doctor` tells the length that was good; `tark overlay` is atomic.
     """
     out = terminal()
-    with api.open(changes) as file:
+    with files.open(changes) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "appending") as progress:
         done = append(path, changes, replace=replace, align=align, drop=drop, progress=progress)

@@ -12,7 +12,7 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.errors import escaped
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, Piece

@@ -17,7 +17,7 @@ from tensorark.cli.terminal import Terminal, is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.model import Encoded, Part, Raw
 from tensorark.errors import InvalidInput, NotFound
-from tensorark.files.file import File
+from tensorark.files import File
 
 if TYPE_CHECKING:
     from collections.abc import Callable

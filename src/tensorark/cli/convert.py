@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from tensorark import files
 from tensorark.cli import dropping, parameters
 from tensorark.cli import leniency as lenience
 from tensorark.cli.parameters import size
@@ -17,8 +18,7 @@ from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.pipeline import Conversion, convert, target_of
 from tensorark.conversion.target import Target
 from tensorark.errors import InvalidInput, escaped, quoted
-from tensorark.files import file as api
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.io.inputs import refuse_input
 from tensorark.report.report import PAGE, totals
 from tensorark.report.text import counted, nbytes_text, totals_text
@@ -192,7 +192,7 @@ def _lost(options: dict[str, Any], dropped: dict[str, list[str]]) -> str:
 def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
     """Open what was written and say that as much came out as went in."""
     entry = plan["target"] if plan["target"] in done.files else done.files[-1]
-    with api.open(entry) as file:
+    with files.open(entry) as file:
         held = hub(file) if done.source_format == "zt" else file
         result = totals(held.catalog.tensors.values())
     whole = (result["tensors"], result["nbytes"]) == (done.tensors, done.nbytes)

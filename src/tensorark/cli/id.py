@@ -12,7 +12,7 @@ from tensorark.cli.models import Failure, each_file
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.integrity.verify import content_digest, file_digest
 

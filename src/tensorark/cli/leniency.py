@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
+from tensorark import files
 from tensorark.cli.terminal import Terminal
 from tensorark.errors import NotFound, Rejected, place, quoted
-from tensorark.files import file as api
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.layouts import check, profile_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,7 +80,7 @@ def opened(
 ) -> File:
     """Open `path`, leniently or structurally; say on standard error what was let pass."""
     length = length_of(path, generation)
-    file = api.open(path, lenient=lenient, structural=structural, length=length)
+    file = files.open(path, lenient=lenient, structural=structural, length=length)
     if structural:
         faults = list(_broken(file))
         for fault in faults[:_SHOWN]:

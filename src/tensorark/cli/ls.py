@@ -18,7 +18,7 @@ from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.core.model import Tensor
 from tensorark.errors import ReadFailed, escaped
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.report.names import natural
 from tensorark.report.report import brief, element_type, full, totals
 from tensorark.report.text import nbytes_text, part_text, shape_text, totals_text

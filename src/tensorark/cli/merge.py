@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
+from tensorark import files
 from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.merge import merge
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.report.text import counted, nbytes_text
 
 
@@ -51,7 +51,7 @@ def command(
     written.
     """
     out = terminal()
-    with api.open(root) as file:
+    with files.open(root) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "merging") as progress:
         done = merge(

@@ -16,8 +16,7 @@ from tensorark.cli.error_output import complain, described
 from tensorark.cli.options import settings
 from tensorark.cli.terminal import terminal
 from tensorark.errors import Error, InvalidInput
-from tensorark.files import folder
-from tensorark.files.file import File
+from tensorark.files import File, folder
 
 
 @dataclass(frozen=True, slots=True)

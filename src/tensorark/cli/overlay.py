@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from tensorark import files
 from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
@@ -13,7 +14,6 @@ from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.edit.overlay import Overlay, overlay
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.report.text import counted, nbytes_text
 
 
@@ -63,9 +63,9 @@ def command(
     size and its digest. `tark diff BASE NEW -o DELTA` makes such a file of two whole models.
     """
     out = terminal()
-    with api.open(base) as file:
+    with files.open(base) as file:
         removed = choose(file, exclude) if exclude else []
-    with api.open(changes) as file:
+    with files.open(changes) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "comparing") as progress:
         done = overlay(

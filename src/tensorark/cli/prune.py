@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import click
 
+from tensorark import files
 from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.prune import Pruning, prune
 from tensorark.edit.pruned import Pruned
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.report.plain import plain
 from tensorark.report.text import counted
 
@@ -98,7 +98,7 @@ def command(
         raise click.UsageError("give one --nm for all tensors, others as GLOB=N:M")
     choices = [tuple(text.rsplit("=", 1)) for text in patterns if "=" in text]
     out = terminal()
-    with api.open(source) as file:
+    with files.open(source) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "pruning") as progress:
         done = prune(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tensorark import files
 from tensorark.cli import dropping, parameters
 from tensorark.cli.mend import show
 from tensorark.cli.sizes import sizes_of, sizes_text
@@ -14,7 +15,6 @@ from tensorark.cli.verb import verb
 from tensorark.edit.append import repack
 from tensorark.edit.tensorbit_repair import is_tensorbit, mend
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.report.text import counted, nbytes_text
 
 
@@ -43,7 +43,7 @@ def command(source: str, target: str, *, drop: tuple[str, ...], force: bool) -> 
     if is_tensorbit(source):
         show(out, [mend(source, target, drop=drop, overwrite=force)])
         return
-    with api.open(source) as file:
+    with files.open(source) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "repacking") as progress:
         done = repack(source, target, drop=drop, overwrite=force, progress=progress)

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from tensorark import files
 from tensorark.cli import parameters
 from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, ReadFailed, escaped
-from tensorark.files import file as api
 from tensorark.files.parameters import directory_of
 from tensorark.io.inputs import note_path
 from tensorark.ninfer.resources import read_resource, replace_resources, resources
@@ -74,7 +74,7 @@ def command(
 
 def _list(path: str) -> None:
     out = terminal()
-    with api.open(path) as file:
+    with files.open(path) as file:
         found = [
             {"component": component, "role": role, "object": each.id, "nbytes": each.nbytes}
             for (component, role), each in resources(
@@ -101,7 +101,7 @@ def _size(row: dict[str, Any]) -> int:
 
 
 def _extract(path: str, role: str, output: str | None, *, force: bool) -> None:
-    with api.open(path) as file:
+    with files.open(path) as file:
         data = read_resource(file, role)
     if output is not None:
         from tensorark.io.publish import publish

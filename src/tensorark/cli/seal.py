@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from tensorark import files
 from tensorark.cli import parameters
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.integrity.seal import seal, seal_path
 from tensorark.report.text import counted
@@ -49,7 +49,7 @@ def command(
     seal. Whoever can change the model can change its seal: against that, `tark sign`.
     """
     out = terminal()
-    with api.open(path) as file:
+    with files.open(path) as file:
         opened = file.path
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
         total += sum(file.source.size(label) for label in file.labels)

@@ -6,12 +6,12 @@ from typing import Final
 
 import click
 
+from tensorark import files
 from tensorark.cli import parameters
 from tensorark.cli.passphrase import passphrase_of
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.files.folder import entry_of
 from tensorark.integrity.sign import read_sums, sign, signature_path
 from tensorark.integrity.signature_document import COVERS, KINDS, OMITS, Kind, Statement
@@ -79,7 +79,7 @@ def command(
             raise click.UsageError(detail)
         _bundle(out, path, key, output, secret, force=force)
         return
-    with api.open(path) as file:
+    with files.open(path) as file:
         opened = file.path
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     goal = output if output is not None else str(signature_path(opened))

@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import click
 
+from tensorark import files
 from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.split import SplitPlan, split
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.report.text import counted, nbytes_text
 
 
@@ -67,7 +67,7 @@ def command(
     Blobs are copied as they are stored, and the content digest stays the same.
     """
     out = terminal()
-    with api.open(source) as file:
+    with files.open(source) as file:
         total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
     with out.progress(total, "splitting") as progress:
         plan = split(

@@ -14,7 +14,7 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.errors import LimitExceeded, Unsupported, escaped
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.report.names import natural
 from tensorark.report.plain import plain
 from tensorark.report.report import brief

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
+from tensorark import files
 from tensorark.cli import parameters
 from tensorark.cli.models import Failure, each_model
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
 from tensorark.errors import escaped
-from tensorark.files import file as api
 from tensorark.report.report import finding
 from tensorark.report.text import counted, finding_text
 
@@ -45,7 +45,7 @@ def command(paths: tuple[str, ...], *, canonical: bool, architecture: bool) -> i
 
     def judge(model: str) -> dict[str, Any]:
         notes: list[Finding] = []
-        found = api.validate(model, canonical=canonical, architecture=architecture, notes=notes)
+        found = files.validate(model, canonical=canonical, architecture=architecture, notes=notes)
         return {
             "valid": not found,
             "findings": [finding(each) for each in found],

@@ -135,7 +135,7 @@ def _stored() -> AbstractContextManager[None]:
     folder = settings().store
     if folder is None:
         return nullcontext()
-    from tensorark.files.file import stored_in
+    from tensorark.files import stored_in
 
     return stored_in(folder)
 

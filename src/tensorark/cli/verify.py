@@ -12,7 +12,7 @@ from tensorark.cli.models import Failure, Success, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped, printable, quoted
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.integrity.verify import verify
 from tensorark.report.integrity import checked, exit_code
 from tensorark.report.report import finding

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tensorark.core.model import Catalog, Part, Raw, Span, Tensor
+from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.errors import Unsupported
+from tensorark.files import File
 from tensorark.files.attributes import brought_home
-from tensorark.files.file import File
 from tensorark.files.folder import require_whole
 from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
@@ -22,17 +22,11 @@ from tensorark.formats.ninfer.directory import (
     resource_tensor,
 )
 from tensorark.formats.ninfer.frame import HEADER_SIZE
+from tensorark.formats.ninfer.holdings import DESCRIBES, DESCRIPTION, ROLE, description_of
 from tensorark.formats.ninfer.survey import gaps
 
 ATTRIBUTE: Final = "ninfer"
 """Holds, in a `.zt` that came from an artifact, its id, the text of its directory and odd bytes."""
-
-DESCRIPTION: Final = "tensorark.ninfer"
-"""Name of the object that holds the description of an artifact; see `description_of`."""
-
-ROLE: Final = "tensorark.role"
-DESCRIBES: Final = "ninfer.description/1"
-"""Key and value of the attribute by which that object is known, whatever it is called."""
 
 _HELD: Final = "\0description"  # no file has this name
 _MOST_STRAY: Final = 16 << 20  # bytes between objects that are carried
@@ -76,21 +70,6 @@ def hub(file: File) -> File:
         return model
     attributes = {ATTRIBUTE: _placement(file, native)}
     return model.with_catalog(replace(model.catalog, attributes=attributes))
-
-
-def description_of(catalog: Catalog) -> Tensor | None:
-    """Return the object of a `.zt` model that describes an artifact; None where there is none."""
-    first = catalog.tensors.get(DESCRIPTION)
-    found = first and _describes(first)
-    if found:
-        return first
-    return next(filter(_describes, catalog.tensors.values()), None)
-
-
-def _describes(tensor: Tensor) -> bool:
-    part = tensor.parts.get("data")
-    is_text = tensor.layout == "dense" and part is not None and part.dtype == "u8"
-    return is_text and (tensor.attributes or {}).get(ROLE) == DESCRIBES
 
 
 def _artifact(file: File, directory: Directory) -> File:

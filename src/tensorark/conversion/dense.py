@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from tensorark.core.model import Catalog, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
+from tensorark.files import File
 from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.files.file import File
 from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.rules import ID
 

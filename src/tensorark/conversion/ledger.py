@@ -11,32 +11,18 @@ artifact and its table of files, and entries by which we carry attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tensorark.conversion.as_zt_model import description_of, payload_of
-from tensorark.core.model import Part, Raw, Span
+from tensorark.core.model import Part, Raw
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
+from tensorark.files import File
 from tensorark.files.attributes import brought_home
-from tensorark.files.file import File
-from tensorark.formats import npz
-from tensorark.formats.ninfer.describe import describe, parse_description, statements
-from tensorark.formats.ninfer.directory import Directory
-from tensorark.formats.ninfer.frame import HEADER_SIZE as ENTRY_SIZE
-from tensorark.formats.ninfer.survey import gaps
-from tensorark.formats.safetensors.header import Header
-from tensorark.formats.safetensors.index import ShardIndex
-from tensorark.formats.tensorbit.read import Record
-from tensorark.formats.tensorbit.survey import gaps as unspoken
-from tensorark.formats.zt.manifest import Manifest
-from tensorark.formats.zt.read import unknown_fields
+from tensorark.formats.format import Names
 
 _SHOWN: Final = 8
-
-Names = Callable[[], Iterable[str]]
-"""Gives the names of what is held of a kind."""
 
 BY_MODEL: Final = frozenset({"names", "shapes", "attributes", "tensor-attributes"})
 """Kinds that models of every format hold."""
@@ -167,7 +153,8 @@ def holdings(file: File) -> Mapping[str, Names]:
 
     What a step made of it counts where it has one: names and attributes are those to be written.
     """
-    return {**_of_any(file), **_OF_FORMAT[file.origin.format](file)}
+    held = file.format.holds(file.origin, file.catalog)
+    return {**_of_any(file), **held, "gaps": lambda: gaps_of(file)}
 
 
 def _of_any(file: File) -> dict[str, Names]:
@@ -183,129 +170,13 @@ def _of_any(file: File) -> dict[str, Names]:
     }
 
 
-def _of_manifest(file: File) -> dict[str, Names]:
-    native = file.origin.native
-    return {"fields": lambda: unknown_fields(native)} if isinstance(native, Manifest) else {}
+def gaps_of(file: File, named: str = "") -> Iterator[str]:
+    """Yield the ranges that no entry speaks of and that hold more than zeros, by name.
 
-
-def _of_header(file: File) -> dict[str, Names]:
-    native = file.origin.native
-    return {"fields": lambda: native.strange} if isinstance(native, Header) else {}
-
-
-def _of_index(file: File) -> dict[str, Names]:
-    """State what is no attribute: what shards and index say apart is one by now."""
-    native = file.origin.native
-    if not isinstance(native, ShardIndex):
-        return {}
-    headers = native.headers.values()
-    return {
-        "fields": lambda: [*native.others, *(name for each in headers for name in each.strange)]
-    }
-
-
-_PLURAL: Final[Mapping[str, str]] = {
-    "binding": "bindings",
-    "component": "components",
-    "config": "configs",
-    "encoding": "encodings",
-    "provenance": "provenance",
-    "role": "roles",
-    "use": "uses",
-}
-
-
-def _of_artifact(file: File) -> dict[str, Names]:
-    directory = file.origin.native
-    if not isinstance(directory, Directory) or description_of(file.catalog) is not None:
-        return {}  # in the terms of a `.zt`, all of it is objects
-    said = statements(parse_description(describe(directory)) or {})
-    found: dict[str, list[str]] = {kind: [] for kind in sorted(BY_ARTIFACT)}
-    for what, name in said:
-        if what in _PLURAL:
-            found[_PLURAL[what]].append(name)
-    found["resources"] = [each for each in directory.ids if each not in directory.elements]
-    kinds: dict[str, Names] = {kind: names.copy for kind, names in found.items()}
-    return {**kinds, "gaps": lambda: [*stray_header(file), *stray_payload(file)]}
-
-
-def stray_header(file: File) -> Iterator[str]:
-    """Yield the range between directory and payload of an artifact, if not all of it is zero."""
-    directory = file.origin.native
-    assert isinstance(directory, Directory)  # noqa: S101 - it is asked of artifacts
-    start, stop = ENTRY_SIZE + directory.frame.json_bytes, directory.frame.payload_start
-    if _says_something(_bytes(file, start, stop)):
-        yield f"bytes {start} to {stop} of the entry"
-
-
-def stray_payload(file: File) -> Iterator[str]:
-    """Yield the ranges of payload of an artifact that no object holds, and that are not zero."""
-    directory = file.origin.native
-    assert isinstance(directory, Directory)  # noqa: S101 - it is asked of artifacts
-    for offset, length in gaps(directory):
-        if _says_something(payload_of(file, directory, offset, length)):
-            yield f"{PAYLOAD} {offset} to {offset + length}"
-
-
-PAYLOAD: Final = "payload bytes"
-"""How ranges between objects are called, which an artifact that is written anew keeps."""
-
-
-def _of_archive(file: File) -> dict[str, Names]:
-    native = file.origin.native
-    if not isinstance(native, npz.Archive):
-        return {}
-    folders = [label for label in native.members if label.endswith("/")]
-    return {"members": lambda: [*native.others, *folders], "objects": lambda: strange(file)}
-
-
-def strange(file: File) -> list[str]:
-    """Return the arrays of an archive that mean nothing outside of numpy."""
-    return [
-        name
-        for name, tensor in file.origin.tensors.items()
-        for part in tensor.parts.values()
-        if part.type is not None and part.type.startswith(npz.PREFIX)
-    ]
-
-
-def _of_tensorbit(file: File) -> dict[str, Names]:
-    native = file.origin.native
-    if not isinstance(native, Record):
-        return {}
-    held: dict[str, Names] = {
-        "unusable": lambda: native.left_out,
-        "gaps": lambda: _gaps(file, native),
-    }
-    if native.kind == "tb":  # which has no name beside that of its file
-        held["names"] = lambda: file.catalog.tensors.keys() - file.origin.tensors.keys()
-    return held
-
-
-def _gaps(file: File, record: Record) -> Iterator[str]:
-    """Yield the ranges of a container that hold more than zeros, and that no entry speaks of."""
-    for gap in unspoken(record):
-        if _says_something(_bytes(file, gap.offset, gap.end)):
-            yield f"bytes {gap.offset} to {gap.end}"
-
-
-def _bytes(file: File, start: int, stop: int) -> Iterator[memoryview]:
-    return file.chunks(Part(Raw((Span(start, stop - start),)), "u8"))
-
-
-def _says_something(pieces: Iterable[memoryview]) -> bool:
-    """Whether a byte is not zero."""
-    return any(bytes(piece).strip(b"\0") for piece in pieces)
-
-
-_OF_FORMAT: Final[Mapping[str, Callable[[File], dict[str, Names]]]] = {
-    "zt": _of_manifest,
-    "safetensors": _of_header,
-    "safetensors-index": _of_index,
-    "ninfer": _of_artifact,
-    "npz": _of_archive,
-    "tbm": _of_tensorbit,
-    "tb": _of_tensorbit,
-    "tensorbit-directory": _of_tensorbit,
-    "tensorbit-folder": _of_tensorbit,
-}
+    `named` chooses those whose names begin so.
+    """
+    for name, spans in file.format.gaps(file.origin, file.catalog):
+        if name.startswith(named):
+            pieces = file.chunks(Part(Raw(tuple(spans)), "u8"))
+            if any(bytes(piece).strip(b"\0") for piece in pieces):
+                yield name

@@ -12,12 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.conversion.as_zt_model import ATTRIBUTE, ROLE, description_of, payload_of
-from tensorark.conversion.ledger import (
-    BY_ARTIFACT,
-    PAYLOAD,
-    Keeps,
-)
+from tensorark.conversion.as_zt_model import ATTRIBUTE, payload_of
+from tensorark.conversion.ledger import BY_ARTIFACT, Keeps
 from tensorark.conversion.target import Options, Target
 from tensorark.core.conversation import drive
 from tensorark.core.model import Raw
@@ -27,8 +23,8 @@ from tensorark.errors import (
     Rejected,
     Unsupported,
 )
-from tensorark.files.file import File
-from tensorark.files.parameters import directory_of, judge_uses
+from tensorark.files import File
+from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
     Directory,
@@ -38,6 +34,8 @@ from tensorark.formats.ninfer.directory import (
     tensor_of,
 )
 from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame, payload_start
+from tensorark.formats.ninfer.holdings import PAYLOAD, ROLE, description_of
+from tensorark.formats.ninfer.payload import payload_rules
 from tensorark.formats.ninfer.read import judge_directory
 from tensorark.formats.ninfer.survey import gaps
 from tensorark.formats.ninfer.write import replan, restore
@@ -56,14 +54,10 @@ def sound_payload(file: File, directory: Directory) -> Iterator[memoryview]:
     Raises:
         Rejected: when one breaks a rule: what a reader would refuse is not passed on.
     """
-    from tensorark.formats.ninfer.architecture import judge_payload
-
     for name in file.catalog.tensors:
         file.pass_layout(("objects", name))
     try:
-        for _unknown in judge_uses(file, directory, Reading()):
-            pass  # what is not understood is copied as it is
-        drive(judge_payload(directory, Reading()), file.source)
+        drive(payload_rules(file.catalog, Reading()), file.source)  # what is unknown is copied
     except Rejected as error:
         error.located(file.path)
         raise

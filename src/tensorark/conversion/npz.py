@@ -17,7 +17,7 @@ from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.safetensors import metadata_of
 from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
 from tensorark.core.model import Tensor
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.formats import npz
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink

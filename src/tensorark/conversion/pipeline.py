@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
@@ -30,8 +31,7 @@ from tensorark.core.brief import brief
 from tensorark.core.matching import choose
 from tensorark.core.sizes import size_of
 from tensorark.errors import InvalidInput, quoted
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files import File, PathLike
 from tensorark.files.folder import require_whole
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID as NM
@@ -167,7 +167,7 @@ def convert(
         progress=progress,
     )
     _check_options(kind, options)
-    with api.open(source, lenient=lenient, length=length) as opened:
+    with files.open(source, lenient=lenient, length=length) as opened:
         # Made once, and not by each of the steps: there may be a hundred thousand.
         tensors = dict(opened.catalog.tensors)
         file = opened.with_catalog(replace(opened.catalog, tensors=tensors))

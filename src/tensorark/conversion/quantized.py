@@ -18,9 +18,9 @@ from tensorark.core.brief import brief
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
+from tensorark.files import File
 from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.files.file import File
 from tensorark.layouts import check
 from tensorark.layouts.affine.rules import AFFINE, Affine
 from tensorark.layouts.affine.rules import ID as MLX

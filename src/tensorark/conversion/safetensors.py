@@ -13,8 +13,8 @@ from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
 from tensorark.core.model import Tensor
 from tensorark.errors import Hint
+from tensorark.files import File
 from tensorark.files import attributes as carry
-from tensorark.files.file import File
 from tensorark.formats import safetensors
 from tensorark.formats.zt.digest import content_digest
 from tensorark.io.fileset import fresh, numbered, publish_set, require_free, retire

@@ -18,7 +18,7 @@ from tensorark.layouts.payload import Passing
 from tensorark.writing.writer import Writer, judged, revalidate
 
 if TYPE_CHECKING:
-    from tensorark.files.file import PathLike
+    from tensorark.files import PathLike
 
 
 def save_arrays(

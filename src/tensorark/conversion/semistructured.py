@@ -15,9 +15,9 @@ from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.quantized import Recasting
 from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput
+from tensorark.files import File
 from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.files.file import File
 from tensorark.layouts.nm.rules import ID
 
 if TYPE_CHECKING:

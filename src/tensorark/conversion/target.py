@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tensorark.conversion.ledger import Keeps, Loss, settle, strange
+from tensorark.conversion.ledger import Keeps, Loss, settle
 from tensorark.errors import Hint, Unsupported, quoted
-from tensorark.files.file import File
+from tensorark.files import File
 
 LEAVE_OUT: Final = Hint(
     'drop=["tensors"] leaves them out and lists them',
@@ -78,7 +78,8 @@ class Target:
             InvalidInput: when a kind in `options.drop` is none.
             Unsupported: when something is lost that is of no kind in `options.drop`.
         """
-        kept = without(file, strange(file) if "objects" in options.drop else ())
+        odd = file.format.holds(file.origin, file.catalog).get("objects", tuple)
+        kept = without(file, [*odd()] if "objects" in options.drop else ())
         unheld = self.refuses(kept, options) if "tensors" in options.drop else ()
         gone = [name for name, _reason in unheld]
         kept = without(kept, gone)

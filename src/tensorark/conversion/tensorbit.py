@@ -13,14 +13,14 @@ from typing import Final
 
 import xxhash
 
+from tensorark import files
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
 from tensorark.core.model import Tensor
 from tensorark.errors import Error, InvalidInput, Unsupported
+from tensorark.files import File
 from tensorark.files import attributes as carry
-from tensorark.files import file as api
 from tensorark.files.attributes import brought_home
-from tensorark.files.file import File
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
 from tensorark.formats.tensorbit.write import Placed
@@ -149,7 +149,7 @@ def _is_ours(name: str) -> bool:
 def _rejudge(path: Path) -> None:
     """Open what was written as a reader would."""
     try:
-        api.open(path, io="pread").close()
+        files.open(path, io="pread").close()
     except Error as error:
         detail = f"this cannot be stored: {error.detail}"
         raise InvalidInput(detail, code=error.code, where=error.where) from error

@@ -10,7 +10,7 @@ from typing import Final
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.ledger import BY_MODEL, Keeps
 from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.formats.zt.rules import MAX_NAME
 from tensorark.io.publish import publish
 from tensorark.writing.writer import check_choice, compression_of, rewrite

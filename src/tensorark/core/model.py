@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tensorark.core.brief import brief
 from tensorark.errors import Unsupported
@@ -165,8 +166,9 @@ class Shard:
 class Catalog:
     """Everything a file holds, found without reading payload.
 
-    `files` names the shards that tensors may refer to. `native` is the format's own record. The
-    mapping of tensors may build its values on access.
+    `files` names the shards that tensors may refer to; `shards` says size and digest of each, where
+    the file does. `native` is the format's own record. The mapping of tensors may build its values
+    on access.
     """
 
     __repr__ = brief
@@ -174,5 +176,6 @@ class Catalog:
     format: str
     tensors: Mapping[str, Tensor]
     attributes: Mapping[str, object] | None = None
-    native: object = None
+    native: Any = None
     files: tuple[str, ...] = field(default=())
+    shards: Mapping[str, Shard] = field(default_factory=dict)

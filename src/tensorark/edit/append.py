@@ -12,6 +12,7 @@ from dataclasses import replace as _replaced
 from pathlib import Path
 from typing import Any
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.ledger import Loss, among
 from tensorark.conversion.pipeline import Conversion, convert
@@ -20,9 +21,8 @@ from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.edit.split import complete
 from tensorark.errors import Hint, InvalidInput
-from tensorark.files import file as api
+from tensorark.files import File, PathLike
 from tensorark.files.attributes import added, alike, brought_home
-from tensorark.files.file import File, PathLike
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.io.inputs import operation, refuse_input
 from tensorark.writing.append import Generation, generation
@@ -78,13 +78,13 @@ def append(
         Rejected: when the file, or payload, is broken.
         ReadFailed: when something cannot be read or written.
     """
-    if isinstance(changes, Mapping) and not isinstance(changes, api.File):
+    if isinstance(changes, Mapping) and not isinstance(changes, files.File):
         with Writer(path, append=True, replace=replace, align=align, attributes=attributes) as out:
             for name in sorted(changes):
                 out.add(name, changes[name])
         assert out.generation is not None  # noqa: S101 - what appending means
         return _described(out.generation, sorted(changes))
-    with api.open(changes) as file:
+    with files.open(changes) as file:
         complete(file)
         refuse_input(Path(path))
         with generation(path, align=align) as new:
@@ -165,7 +165,7 @@ def repack(
         ReadFailed: when something cannot be read or written.
     """
     require_suffix(target)
-    with api.open(source) as file:
+    with files.open(source) as file:
         if file.format.name != "zt":
             raise InvalidInput(
                 "only a `.zt` is repacked; `convert` writes one from any format",

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options
@@ -17,9 +18,8 @@ from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.edit.split import complete
 from tensorark.errors import OVERWRITE, InvalidInput
-from tensorark.files import file as api
+from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
-from tensorark.files.file import File, PathLike
 from tensorark.formats.zt.write import check_align
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
@@ -73,7 +73,7 @@ def merge(
         raise InvalidInput(detail, code="target", found=path.suffix or "no suffix")
     if align is not None:
         check_align(align)
-    with api.open(root) as file:
+    with files.open(root) as file:
         complete(file)
         settled = ZT.settle(hub(file), path, Options(align=align, drop=frozenset(drop)))
         settled.require()

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tensorark import files
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options, Target
@@ -19,10 +20,9 @@ from tensorark.core.brief import brief
 from tensorark.core.matching import near
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, NotFound, Unsupported
+from tensorark.files import File, PathLike
 from tensorark.files import attributes as carry
-from tensorark.files import file as api
 from tensorark.files.attributes import Carried, brought_home
-from tensorark.files.file import File, PathLike
 from tensorark.formats import safetensors
 from tensorark.formats.safetensors.header import Header
 from tensorark.formats.zt.amend import KEEP
@@ -60,7 +60,7 @@ def metadata_of(path: PathLike, *, tensor: str | None = None) -> dict[str, objec
     Raises:
         NotFound: when there is no such tensor.
     """
-    with api.open(path) as file:
+    with files.open(path) as file:
         return dict(_attributes(file, tensor) or {})
 
 
@@ -88,7 +88,7 @@ def edit_metadata(
         Unsupported: when the format keeps no attributes that we change, or something would be lost.
         ReadFailed: when something cannot be read or written.
     """
-    with api.open(path) as file:
+    with files.open(path) as file:
         size = file.source.size()
         old = _attributes(file, tensor)
         new = _edited(file, old or {}, values or {}, remove)
@@ -105,7 +105,7 @@ def edit_metadata(
             dropped = settled.dropped
             with amending(file.path), publish(file.path, overwrite=True) as sink:
                 _rewrite(settled.file, carried, sink, progress)
-    with api.open(path) as file:
+    with files.open(path) as file:
         after = file.source.size()
         return Edit(path=file.path, attributes=new or {}, before=size, after=after, dropped=dropped)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import xxhash
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options, Settled
@@ -22,9 +23,8 @@ from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
-from tensorark.files import file as api
+from tensorark.files import File, PathLike
 from tensorark.files.attributes import Carried, brought_home
-from tensorark.files.file import File, PathLike
 from tensorark.files.shard_digests import declared_shards
 from tensorark.files.shards import digest_of_file
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
@@ -90,7 +90,7 @@ def overlay(
         ReadFailed: when something cannot be read or written.
     """
     with ExitStack() as opened:
-        below = opened.enter_context(api.open(base))
+        below = opened.enter_context(files.open(base))
         options = Options(align=align, drop=frozenset(drop))
         settled = _settled(opened, changes, target, options)
         above = settled.file
@@ -129,7 +129,7 @@ def delta(
     `overlay`.
     """
     with ExitStack() as opened:
-        below = opened.enter_context(api.open(base))
+        below = opened.enter_context(files.open(base))
         settled = _settled(opened, new, target, Options(align=align, drop=frozenset(drop)))
         above, dropped = settled.file, settled.dropped
         carried = brought_home(above.catalog)
@@ -139,7 +139,7 @@ def delta(
 
 def _settled(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settled:
     """Open what is put over the base, and settle what it holds with what a `.zt` keeps."""
-    settled = ZT.settle(hub(opened.enter_context(api.open(source))), Path(target), options)
+    settled = ZT.settle(hub(opened.enter_context(files.open(source))), Path(target), options)
     settled.require()
     return settled
 

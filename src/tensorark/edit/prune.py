@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.config import left_beside
 from tensorark.conversion.ledger import Loss
@@ -23,10 +24,9 @@ from tensorark.core.matching import matcher, near, require_matches
 from tensorark.core.model import Catalog, Tensor
 from tensorark.edit.pruned import Pruned, Work
 from tensorark.errors import InvalidInput, NotFound, quoted
-from tensorark.files import file as api
+from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast
-from tensorark.files.file import File, PathLike
 from tensorark.files.view import TensorView
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID, Pattern, parse_pattern
@@ -145,7 +145,7 @@ def prune(
         detail = "weights are chosen by scores, by masks or by a recipe"
         raise InvalidInput(detail, code="option", expected="one of them")
     with ExitStack() as opened:
-        file = opened.enter_context(api.open(source))
+        file = opened.enter_context(files.open(source))
         file = hub(file) if kind.name == "zt" else file  # a `.zt` takes what is no tensor, too
         given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
@@ -177,13 +177,13 @@ def prune(
         settled = kind.settle(Recast(file, catalog, made), Path(target), options)
         if dry_run:
             settled.require()
-        files = () if dry_run else tuple(settled.write())
+        written = () if dry_run else tuple(settled.write())
         held = settled.file.catalog.tensors
         dense = {name: reason for name, reason in dense.items() if name in held}
         return Pruning(
             source=file.path,
             target_format=kind.name,
-            files=files,
+            files=written,
             pruned=tuple(work.report for work in works if work.report.name in held),
             dense=dense,
             dropped=settled.dropped,
@@ -196,7 +196,7 @@ def _given(opened: ExitStack, path: PathLike | None, model: File) -> Mapping[str
     """Open scores or masks, each of a tensor of the model and of its shape."""
     if path is None:
         return {}
-    file = opened.enter_context(api.open(path))
+    file = opened.enter_context(files.open(path))
     for name, view in file.items():
         if name not in model:
             detail = "the model has no tensor of this name"

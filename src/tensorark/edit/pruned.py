@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from tensorark.conversion.dense import octets, reader
 from tensorark.core.model import Part, Tensor
 from tensorark.errors import InvalidInput, quoted
+from tensorark.files import File
 from tensorark.files.derived import Pieces, computed
-from tensorark.files.file import File
 from tensorark.files.view import TensorView
 from tensorark.layouts.nm.rules import ID, KEY, Pattern, Sparse, mask_size
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import xxhash
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options
@@ -29,9 +30,8 @@ from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.core.sizes import size_of
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
-from tensorark.files import file as api
+from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
-from tensorark.files.file import File, PathLike
 from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
@@ -116,7 +116,7 @@ def split(
     target = Path(root)
     max_size = None if max_size is None else size_of(max_size)
     _check(target, max_size, by, algorithm)
-    with api.open(source) as file:
+    with files.open(source) as file:
         settled = ZT.settle(hub(file), target, Options(align=align, drop=frozenset(drop)))
         settled.require()
         model = settled.file
@@ -438,7 +438,7 @@ def _members(root: Path) -> list[str]:
         Error: when it is none.
     """
     names = []
-    with api.open(root, io="pread", structural=True) as file:
+    with files.open(root, io="pread", structural=True) as file:
         for label in file.catalog.files:
             names.append(f"{root.stem}-{label}.zt")
             with suppress(Error):  # one that is missing hides none of the others

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.ledger import Loss, among
@@ -25,10 +26,9 @@ from tensorark.core.matching import choose
 from tensorark.core.model import Catalog, Part, Span, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, place, quoted
-from tensorark.files import file as api
+from tensorark.files import File, PathLike
 from tensorark.files.attributes import added, brought_home
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.files.file import File, PathLike
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
 from tensorark.formats.tensorbit.index import Claim
@@ -149,7 +149,7 @@ def explain(path: PathLike) -> Explained:
     Raises:
         Rejected: when its index cannot be read at all.
     """
-    with api.open(path, lenient=True) as file:
+    with files.open(path, lenient=True) as file:
         record = _record(file)
         work = _Work(file, record)
         reason: Error | None = None
@@ -196,7 +196,7 @@ def _copied(blob: Found) -> str:
 def is_tensorbit(path: PathLike) -> bool:
     """Tell whether a file or folder is meant to be Tensorbit; False where it cannot be read."""
     try:
-        with api.open(path, lenient=True) as file:
+        with files.open(path, lenient=True) as file:
             return isinstance(file.catalog.native, Record)
     except Rejected as error:
         return error.code.startswith("tb.")
@@ -246,7 +246,7 @@ def mend(
         expected = " ".join(_MASKS)
         raise InvalidInput("no such way", code="masks", expected=expected, found=masks)
     kind = target_of(target, format)
-    with api.open(source, lenient=True) as file:
+    with files.open(source, lenient=True) as file:
         work = _Work(file, _record(file))
         work.find(include, exclude)
         work.describe(config=config, architecture=architecture, layers=layers)
@@ -285,11 +285,11 @@ def join(
         raise InvalidInput("nothing to join", code="sources")
     kind = target_of(target, format)
     with ExitStack() as opened:
-        files = [opened.enter_context(api.open(each)) for each in sources]
+        models = [opened.enter_context(files.open(each)) for each in sources]
         if kind.name == "zt":
-            files = [hub(each) if each.format.name == "ninfer" else each for each in files]
+            models = [hub(each) if each.format.name == "ninfer" else each for each in models]
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
-        joined, others = _joined(files, kind, Path(target), options)
+        joined, others = _joined(models, kind, Path(target), options)
         settled = kind.settle(joined, Path(target), options)
         told = [*_told(settled), *(line for each in others for line in _told(each, of=each.file))]
         done = _written(settled, told)
@@ -323,7 +323,7 @@ def part(
     kind = target_of(goal, format)
     if align is not None and "align" not in kind.options:
         raise InvalidInput(f"{kind.name} takes no align", code="option", found=align)
-    with api.open(source) as file:
+    with files.open(source) as file:
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
         groups = _divided(file, max_bytes)
         pieces = []

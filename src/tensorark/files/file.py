@@ -1,31 +1,24 @@
-"""Opening files: the only place where format code meets I/O.
+"""An opened file: a mapping from names to tensors that reads payload only when it is asked for.
 
-`open` finds out what a file is, drives the conversation that reads it and gives a `File`: a mapping
-from names to tensors that reads payload only when it is asked for.
+Owns how bytes of parts reach whoever wants them: decoded, judged, proven, in pieces or whole.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from tensorark.core.conversation import drive
-from tensorark.core.limits import DEFAULT, Limits
 from tensorark.core.matching import near
 from tensorark.core.model import Catalog, Encoded, Part, Span, Tensor, Undescribed, cut
-from tensorark.core.rules import Finding, Reading
+from tensorark.core.rules import Reading
 from tensorark.core.types import RESTRICTED
 from tensorark.errors import (
-    Error,
     Hint,
     InvalidInput,
     NotFound,
@@ -34,16 +27,11 @@ from tensorark.errors import (
     Unsupported,
     quoted,
 )
-from tensorark.files.checked_sibling import Admitted
-from tensorark.files.folder import entry_of, members_of
-from tensorark.files.identify import HEAD, TAIL, identify
-from tensorark.files.shards import Shards
 from tensorark.files.view import Ranges, TensorView
-from tensorark.formats.format import Format
-from tensorark.io.inputs import note_files, note_listed
+from tensorark.formats.format import Checksum, Format
+from tensorark.io.inputs import note_listed
 from tensorark.io.local import Access, LocalSource
 from tensorark.io.memory import allocate, installed
-from tensorark.io.safe_names import below, beside
 from tensorark.layouts.nm import rules as nm
 from tensorark.layouts.payload import Passing, is_ruled, judge_layout
 
@@ -51,12 +39,10 @@ if TYPE_CHECKING:
     from tensorark.encodings.encoding import Decoder, Stored
     from tensorark.files.attributes import Carried
     from tensorark.files.parameters import ParameterViews
-    from tensorark.formats.npz.rules import Running
 
 PathLike = str | os.PathLike[str]
 """A path, or a model that is opened: a `File` stands for its path, and is read as it is."""
 
-_BLOBS: Final = "tensorbit-folder"  # the format that no single file of a model is of
 _ROWS: Final = 50  # of a table in a notebook
 _NAMED: Final = 2  # steps of a place in a catalog that names a tensor
 CHUNK: Final = 8 << 20
@@ -84,10 +70,13 @@ class File(Mapping[str, TensorView]):
     __slots__ = (
         "_absolute",
         "_home",
-        "_options",
+        "_io",
         "_passed",
+        "_reading",
+        "_reopen",
         "_ruled",
         "_source",
+        "_store",
         "catalog",
         "format",
         "origin",
@@ -102,11 +91,9 @@ class File(Mapping[str, TensorView]):
         catalog: Catalog,
         *,
         io: Access,
-        structural: bool,
-        limits: Limits,
-        store: PathLike | None = None,
-        lenient: bool = False,
-        length: int | None = None,
+        reading: Reading,
+        store: PathLike | None,
+        reopen: Callable[[str, Access, Reading, PathLike | None], File],
     ) -> None:
         self.path = path
         self.format = format_
@@ -119,7 +106,8 @@ class File(Mapping[str, TensorView]):
         self._passed: set[tuple[object, ...]] = set()  # tensors whose layout was judged
         self._home: tuple[Catalog, Carried] | None = None
         self._ruled: tuple[Catalog | None, bool] = (None, False)
-        self._options = (io, structural, limits, store, lenient, length)
+        self._reading = replace(reading, gathered=None, name="", members=())
+        self._reopen, self._io, self._store = reopen, io, store
 
     def __repr__(self) -> str:
         held = "a data shard"
@@ -144,7 +132,7 @@ class File(Mapping[str, TensorView]):
         return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_reopen, (self._absolute, self._options))
+        return (self._reopen, (self._absolute, self._io, self._reading, self._store))
 
     def __fspath__(self) -> str:
         """Return the absolute path, under which this very file still lies.
@@ -153,7 +141,7 @@ class File(Mapping[str, TensorView]):
             ReadFailed: when another file took its place, or none (code ``changed``).
             InvalidInput: when it is closed, or an older generation, which has no path.
         """
-        if self._options[5] is not None:
+        if self._reading.length is not None:
             detail = "an older generation of a file has no path"
             raise InvalidInput(detail, code="length", path=self.path)
         return self._standing()
@@ -189,8 +177,8 @@ class File(Mapping[str, TensorView]):
         Raises:
             Error: as `open`, and when another file took its place.
         """
-        _, _, _, store, _, length = self._options
-        return _open(self._standing(), "pread", replace(reading, length=length), store)
+        reading = replace(reading, length=self._reading.length)
+        return self._reopen(self._standing(), "pread", reading, self._store)
 
     def close(self) -> None:
         """Let go of the file. Idempotent; reading afterwards raises `InvalidInput`."""
@@ -307,7 +295,7 @@ class File(Mapping[str, TensorView]):
         A folder of blobs has no such file: the first of its blobs stands for it elsewhere.
         """
         files = self.catalog.files
-        return files if self.format.name == _BLOBS else (None, *files)
+        return (None, *files) if self.format.has_root else files
 
     def paths(self) -> list[Path]:
         """Return the files of this model: the opened one, then its shards as far as they exist."""
@@ -341,7 +329,7 @@ class File(Mapping[str, TensorView]):
     @property
     def decoded_limit(self) -> int:
         """Most bytes that one array may take."""
-        return self._options[2].decoded
+        return self._reading.limits.decoded
 
     def judge(self, name: str) -> None:
         """Judge tensor `name` by the rules that its format defers until it is interpreted.
@@ -512,7 +500,7 @@ class File(Mapping[str, TensorView]):
             Unsupported: when the part is stored under an unknown encoding.
         """
         self.prove_part(part)
-        running = None if self.format.crc is None else self.crc_of(part, where)
+        running = self.checksum_of(part, where)
         if running is None:
             yield from self._undigested(part, where, reading)
             return
@@ -521,18 +509,14 @@ class File(Mapping[str, TensorView]):
             yield piece
         running.require(reading or Reading(), self.path)
 
-    def crc_of(self, part: Part, where: tuple[str | int, ...]) -> Running | None:
-        """Return the CRC of a raw part, to be continued over its bytes; None where there is none.
+    def checksum_of(self, part: Part, where: tuple[str | int, ...]) -> Checksum | None:
+        """Return what runs over the bytes of a raw part and is judged at their end, or None.
 
         Encoded parts are judged by whoever decodes them.
         """
-        if self.format.crc is None or len(where) < _NAMED or isinstance(part.blob, Encoded):
+        if self.format.checksum is None or len(where) < _NAMED or isinstance(part.blob, Encoded):
             return None
-        from tensorark.formats.npz.rules import Running
-
-        name = str(where[1])
-        known = self.format.crc(self.catalog, name)
-        return None if known is None else Running(name, *known)
+        return self.format.checksum(self.catalog, str(where[1]))
 
     def _undigested(
         self, part: Part, where: tuple[str | int, ...], reading: Reading | None
@@ -594,7 +578,7 @@ class File(Mapping[str, TensorView]):
         except Unsupported as error:
             error.located(self.path)
             raise
-        limits, lenient = self._options[2], self._options[4]
+        limits, lenient = self._reading.limits, self._reading.lenient
         # It may decode to more than the file has, so the memory of the machine counts as well.
         most = replace(limits, decoded=min(limits.decoded, installed() or limits.decoded))
         gathered = None if reading is None else reading.gathered
@@ -647,250 +631,11 @@ def _place(error: ReadFailed, where: tuple[str | int, ...]) -> None:
         error.where = where
 
 
-def open(  # noqa: A001 - the verb users know
-    path: PathLike,
-    *,
-    io: Access = "auto",
-    structural: bool = False,
-    lenient: bool = False,
-    limits: Limits = DEFAULT,
-    store: PathLike | None = None,
-    length: int | None = None,
-) -> File:
-    """Open a tensor file, the index of a shard set, or a folder that holds one of either.
-
-    `io` is ``mmap``, ``pread`` or ``auto`` (mapping on local disks). `structural` leaves the rules
-    of layout profiles out, for files whose profiles are broken; `lenient` lets pass what the public
-    readers of a format let pass: in Tensorbit, which notes it in ``catalog.native.forgiven``, and
-    in parts under `zt.zstd-seekable/1`. No payload byte is read.
-
-    The shards of a `.zt` are looked for when they are first used: beside it, by name and by
-    content, and in `store`, a folder that may also have files named ``<algorithm>/<hex>`` by their
-    digests.
-
-    With `length`, the first `length` bytes are opened as the file that they were: an older
-    generation of a `.zt`, as ``diagnose(path).generations`` tells them.
-
-    A file that is open already is given again, as it was opened, and stays the caller's to close.
-
-    Raises:
-        Rejected: when the file breaks a rule of its format, or is no tensor file.
-        Unsupported: when it is of a format that is not read.
-        InvalidInput: when the file is shorter than `length`, or opened already and `length` given.
-        ReadFailed: when it, or one of its shards, is missing or cannot be read.
-    """
-    if isinstance(path, File):
-        if length is not None:
-            detail = "the file is opened already: open its path"
-            raise InvalidInput(detail, code="length", path=path.path, found=length)
-        note_files(path.paths)
-        return path.lent()
-    reading = Reading(limits, structural=structural, lenient=lenient, length=length)
-    return _open(path, io, reading, store)
-
-
-def validate(
-    path: PathLike,
-    *,
-    limits: Limits = DEFAULT,
-    canonical: bool = False,
-    architecture: bool = False,
-    notes: list[Finding] | None = None,
-) -> list[Finding]:
-    """Return every fault of the first stage that finds any; an empty list means valid.
-
-    Reads no payload; with `canonical`, canonical form (`.zt` §6.3) is judged too, which reads all
-    of the file, since the digests of parts have to be theirs; with `architecture`, what the
-    architecture of a NInfer artifact calls for: parameters, their shapes, components (§11.3).
-
-    `notes` is a list to which is added what no rule forbids and is worth telling: blobs of a
-    Tensorbit container that have no entry, and other bytes there that belong to none.
-
-    Raises:
-        InvalidInput: when the format has no canonical form or no architecture.
-        Unsupported: when the file is of a format that is not read.
-        ReadFailed: when it cannot be read.
-    """
-    gathered: list[Finding] = []
-    reading = Reading(limits, gathered)
-    try:
-        # What was let pass when a file was opened is judged now.
-        again = path.reopened if isinstance(path, File) else partial(_open, path, "pread")
-        with again(reading) as file:
-            if canonical:
-                from tensorark.formats.zt.canonical import judge
-                from tensorark.formats.zt.frame import RawFrame
-                from tensorark.formats.zt.manifest import Manifest
-
-                native = file.catalog.native
-                if not isinstance(native, Manifest | RawFrame):
-                    raise InvalidInput("canonical form is a matter of `.zt`", code="not-zt")
-                drive(judge(native, reading, digests=True), file.source)
-            if architecture:
-                gathered += _architecture(file)
-            if notes is not None:
-                notes += survey(file)
-    except Rejected as error:
-        if not gathered:
-            gathered.append(_unlisted(error))
-    return gathered
-
-
-def survey(file: File) -> list[Finding]:
-    """Return notes about what lies in a Tensorbit container and in no entry; reads only that."""
-    from tensorark.formats.tensorbit.read import Record
-
-    notes: list[Finding] = []
-    native = file.catalog.native
-    if isinstance(native, Record):
-        from tensorark.formats.tensorbit.survey import survey as surveyed
-
-        with suppress(Rejected):  # gathered
-            drive(surveyed(native, Reading(gathered=notes)), file.source)
-    return notes
-
-
 def _layouts_of(catalog: Catalog) -> Iterable[str]:
     """Return the layouts of a catalog, without building a hundred thousand tensors for it."""
-    if catalog.format.startswith(("safetensors", "npz")):  # they hold arrays only
-        return ()
-    native = catalog.native
-    if type(catalog.tensors) is dict:
-        return {tensor.layout for tensor in catalog.tensors.values()}
-    from tensorark.formats.zt.manifest import Manifest
-
-    if isinstance(native, Manifest):
-        return {*native.layouts}
-    return {tensor.layout for tensor in catalog.tensors.values()}
-
-
-def _architecture(file: File) -> list[Finding]:
-    from tensorark.formats.ninfer.architecture import check
-    from tensorark.formats.ninfer.directory import Directory
-
-    if not isinstance(file.catalog.native, Directory):
-        raise InvalidInput("architectures are a matter of NInfer", code="not-ninfer")
-    return check(file.catalog.native)
-
-
-def _unlisted(error: Rejected) -> Finding:
-    """Describe a rejection that no rule of a format made: the file is something else."""
-    return Finding(
-        rule=error.code,
-        section=error.section or "",
-        stage="frame",
-        where=error.where,
-        detail=error.detail,
-        offset=error.offset,
-        expected=error.expected,
-        found=error.found,
-    )
-
-
-_STORE: Final[ContextVar[PathLike | None]] = ContextVar("store", default=None)
-
-
-@contextmanager
-def stored_in(folder: PathLike) -> Iterator[None]:
-    """Let whatever is opened inside of the block look for its shards in `folder` too."""
-    token = _STORE.set(folder)
-    try:
-        yield
-    finally:
-        _STORE.reset(token)
-
-
-def _open(path: PathLike, io: Access, reading: Reading, store: PathLike | None = None) -> File:
-    store = _STORE.get() if store is None else store
-    name = opened = os.fspath(path)
-    if os.path.isdir(name):  # noqa: PTH112 - unlike that of `Path`, it never raises
-        members = members_of(name)
-        reading = replace(reading, members=members)
-        opened = str(Path(name, members[0])) if members else entry_of(name)
-    reading = replace(reading, name=Path(opened).name)
-    source = LocalSource(opened, io=io, resolve=_Siblings(opened), length=reading.length)
-    try:
-        size = source.size()
-        ends = (Span(0, min(size, HEAD)), Span(max(0, size - TAIL), min(size, TAIL)))
-        head, tail = source.read(ends)
-        format_ = identify(bytes(head), bytes(tail), size, opened)
-        if reading.members:
-            from tensorark.formats.tensorbit import TENSORBIT_FOLDER
-
-            format_ = TENSORBIT_FOLDER
-        catalog = drive(format_.read(source.size, reading), source)
-        if isinstance(catalog.tensors, Undescribed):
-            catalog.tensors.path = opened
-        source = _resolving(source, catalog, store)
-    except BaseException as error:
-        source.close()
-        if isinstance(error, Error):
-            error.located(opened)
-        raise
-    file = File(
-        name if reading.members else opened,
-        source,
-        format_,
-        catalog,
-        io=io,
-        structural=reading.structural,
-        limits=reading.limits,
-        store=store,
-        lenient=reading.lenient,
-        length=reading.length,
-    )
-    note_files(file.paths)
-    return file
-
-
-def _reopen(
-    path: str, options: tuple[Access, bool, Limits, PathLike | None, bool, int | None]
-) -> File:
-    io, structural, limits, store, lenient, length = options
-    reading = Reading(limits, structural=structural, lenient=lenient, length=length)
-    return _open(path, io, reading, store)
-
-
-def _resolving(source: LocalSource, catalog: Catalog, store: PathLike | None) -> LocalSource:
-    """Return a source that finds the shards which a catalog declares, and judges them."""
-    if not catalog.files:
-        return source
-    if catalog.format == "ninfer":
-        from tensorark.formats.ninfer.directory import Directory
-        from tensorark.formats.ninfer.read import Admission
-
-        if isinstance(catalog.native, Directory):
-            admission = Admission.of(catalog.native)
-            return source.resolving(Admitted(source.path.absolute().parent, admission))
-    from tensorark.formats.zt.frame import shard_fault
-    from tensorark.formats.zt.manifest import Manifest
-
-    if not isinstance(catalog.native, Manifest):
-        return source
-    return source.resolving(
-        Shards(
-            root=source.path.absolute(),
-            expected=catalog.native.shards,
-            judge=shard_fault,
-            store=None if store is None else Path(store).absolute(),
-        )
-    )
+    known: Iterable[str] | None = getattr(catalog.tensors, "layouts", None)
+    return {each.layout for each in catalog.tensors.values()} if known is None else known
 
 
 def _memory(nbytes: int) -> memoryview:
     return allocate(nbytes) if nbytes >= _LARGE else memoryview(bytearray(nbytes))
-
-
-class _Siblings:
-    """Finds the files that one file names in its own folder; picklable."""
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path).absolute()
-
-    def __call__(self, label: str) -> Path:
-        """Return the path of the file that is called `label`."""
-        if "/" in label:  # only a Tensorbit manifest may name files in folders below its own
-            return below(self._path.parent, label)
-        return beside(self._path.parent, label)

@@ -104,7 +104,7 @@ class _Check:
         self.file, self.part, self.where, self.left = file, part, where, part.nbytes
         algorithm = (part.digest or "").partition(":")[0]
         self._state = HASHES[algorithm]() if algorithm in HASHES else None
-        self._running = file.crc_of(part, where) if part.digest is None else None
+        self._running = file.checksum_of(part, where) if part.digest is None else None
 
     def update(self, data: memoryview) -> None:
         """Take more bytes, and judge after the last.
@@ -209,7 +209,7 @@ def _is_checked(file: File, part: Part, where: Where) -> bool:
         return True
     if isinstance(part.blob, Encoded) and _checks_itself(file.decoder(part, where)):
         return True
-    if not part.nbytes or file.crc_of(part, where) is not None:
+    if not part.nbytes or file.checksum_of(part, where) is not None:
         return False
     raise Unsupported(
         "nothing in the file tells whether these bytes are right",

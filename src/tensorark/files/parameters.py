@@ -1,4 +1,4 @@
-"""Logical parameters of an opened NInfer artifact as numbers, and the auxiliaries of their uses.
+"""Logical parameters of an opened NInfer artifact as numbers.
 
 Owns decoding across objects: ranges are read by the rows that hold them, reordered and joined. Only
 the files that a parameter needs are opened.
@@ -10,13 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tensorark.core.model import Part, Raw
-from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported, escaped
 from tensorark.files.view import Payload, TensorView
-from tensorark.formats.ninfer.directory import Directory, Use
+from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, logical_tensor, reshaped
-from tensorark.formats.ninfer.uses import USE_RULES, Auxiliary, auxiliaries, of_use, refuse_role
 
 if TYPE_CHECKING:
     from tensorark.layouts.numbers.dtypes import Array
@@ -183,64 +180,3 @@ def directory_of(native: object, path: str | None = None) -> Directory:
         detail = "only a NInfer artifact has parameters, uses and resources"
         raise InvalidInput(detail, code="not-ninfer", path=path)
     return native
-
-
-def auxiliary(file: Tensors, directory: Directory, use: Use, role: str) -> Array:
-    """Return the values of an auxiliary of `use`, judged: a divisor, signs or columns.
-
-    Raises:
-        Rejected: when the binding or its values are not what the role asks for.
-        Unsupported: when the role is unknown.
-        InvalidInput: when the use has no such auxiliary.
-    """
-    for each in of_use(directory, use):
-        if each.role == role:
-            judge_auxiliary(file, each, Reading())
-            return ParameterView(file, each.values).numpy()
-    raise InvalidInput("the use has no such auxiliary", code="no-auxiliary", found=role)
-
-
-def judge_auxiliary(file: Tensors, found: Auxiliary, reading: Reading) -> None:
-    """Judge one auxiliary: its binding first, then its values.
-
-    Raises:
-        Rejected: when it breaks a rule.
-        Unsupported: when its role is unknown.
-    """
-    refuse_role(found)
-    reading.require(USE_RULES, found)
-    for each in found.values.pieces:
-        file.judge(each.stored.id)
-    pieces = [
-        bytes(file.payload(Part(Raw(each.spans), "u8"), found.where))
-        for each in found.values.pieces
-    ]
-    reading.require(USE_RULES, replace(found, data=b"".join(pieces)))
-
-
-def judge_uses(file: Tensors, directory: Directory, reading: Reading) -> Iterator[Unsupported]:
-    """Judge the auxiliaries of every use, each binding once, and yield what cannot be judged.
-
-    Raises:
-        Rejected: when one breaks a rule, unless `reading` gathers.
-    """
-    from tensorark.errors import Rejected
-
-    seen: set[object] = set()
-    for each in auxiliaries(directory):
-        key = (
-            each.role,
-            tuple(piece.range for piece in each.values.pieces),
-            each.parameter.shape[1:],
-            each.parameter.formats,
-        )
-        if key in seen:
-            continue
-        seen.add(key)
-        try:
-            judge_auxiliary(file, each, reading)
-        except Rejected:
-            if reading.gathered is None:
-                raise
-        except Unsupported as error:
-            yield error

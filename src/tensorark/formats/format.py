@@ -1,20 +1,54 @@
-"""What a format is: a value with a name, a way to recognise it, a conversation, and its rules.
+"""What a format is: a value with a name, a way to recognize it, a conversation, and its rules.
 
-Formats never import each other, never read files and never import numpy.
+Formats never import each other, never read files and never import numpy. Nobody outside of a format
+asks which one a file is of: what differs between formats is a field here, None or empty where a
+format has no such thing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tensorark.core.conversation import Steps
-from tensorark.core.model import Catalog
-from tensorark.core.rules import Reading, Rule
+from tensorark.core.model import Catalog, Part, Span
+from tensorark.core.rules import Finding, Reading, Rule
+from tensorark.errors import Unsupported
 
 SizeOf = Callable[[str | None], int]
 """Size in bytes of the opened file (None) or of the file labelled so; raises `ReadFailed`."""
+
+Names = Callable[[], Iterable[str]]
+"""Gives the names of what is held of a kind."""
+
+
+class Checksum(Protocol):
+    """A checksum that runs over the bytes of one part, to be judged at their end."""
+
+    def after(self, data: memoryview) -> Checksum:
+        """Return the same with more bytes."""
+        ...
+
+    def require(self, reading: Reading, path: str | None = None) -> None:
+        """Judge it.
+
+        Raises:
+            Rejected: when the bytes are not those that were written.
+        """
+        ...
+
+
+def _hold_nothing(_origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
+    return {}
+
+
+def _hold_no_resources(_catalog: Catalog) -> Iterable[tuple[tuple[str, ...], Part]]:
+    return ()
+
+
+def _leave_no_gaps(_origin: Catalog, _now: Catalog) -> Iterable[tuple[str, Sequence[Span]]]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +57,21 @@ class Format:
 
     `sniff(head, tail, size)` says whether a file with these first `head` bytes, last 64 bytes and
     size is meant to be one; it is total and never raises. `read` is the conversation that opens it.
-    `judge`, where a format defers rules about a tensor until it is interpreted, judges one by name.
-    `crc`, where a format keeps one over more than the payload, gives the CRC-32 of a tensor by
-    name, and that of what comes before its payload, or None.
+
+    Opening: `folder` is the format of a folder of such files that no file lists, and `has_root`
+    says whether the opened file stands for the others. Siblings are found by `judge_shard`, which
+    says from both ends of a file why it is no shard, where the catalog tells size and digest; else
+    by the judge that `continuation` gives, of a label, a head and a size.
+
+    Judging: `judge` judges one tensor by the rules that are deferred until it is interpreted.
+    `checksum` gives that of a raw part over more than its payload. `canonical` judges canonical
+    form, `architecture` what a model of a known family calls for. `survey` gathers notes about what
+    no rule forbids. `payload_rules` judges payload that is no tensor's, and returns what cannot be.
+
+    Keeping: `resources` are parts that belong to no tensor, each with its place. `holds` states, by
+    kind, the names of what a model of this format holds beside tensors and attributes; it is given
+    the catalog as it was opened, and what a step has made of it. `gaps` are the ranges that no
+    entry speaks of, by how they are called.
     """
 
     name: str
@@ -34,6 +80,20 @@ class Format:
     sniff: Callable[[bytes, bytes, int], bool]
     read: Callable[[SizeOf, Reading], Steps[Catalog]]
     rules: tuple[Rule[Any], ...]
-    judge: Callable[[Catalog, str, Reading], None] | None = None
-    crc: Callable[[Catalog, str], tuple[int, int] | None] | None = None
     head: int = 64
+
+    folder: Format | None = None
+    has_root: bool = True
+    judge_shard: Callable[[bytes, bytes], str | None] | None = None
+    continuation: Callable[[Catalog], Callable[[str, bytes, int], None]] | None = None
+
+    judge: Callable[[Catalog, str, Reading], None] | None = None
+    checksum: Callable[[Catalog, str], Checksum | None] | None = None
+    canonical: Callable[[Catalog, Reading], Steps[None]] | None = None
+    architecture: Callable[[Catalog], list[Finding]] | None = None
+    survey: Callable[[Catalog, Reading], Steps[None]] | None = None
+    payload_rules: Callable[[Catalog, Reading], Steps[Sequence[Unsupported]]] | None = None
+
+    resources: Callable[[Catalog], Iterable[tuple[tuple[str, ...], Part]]] = _hold_no_resources
+    holds: Callable[[Catalog, Catalog], Mapping[str, Names]] = _hold_nothing
+    gaps: Callable[[Catalog, Catalog], Iterable[tuple[str, Sequence[Span]]]] = _leave_no_gaps

@@ -15,16 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tensorark.conversion.as_zt_model import description_of, hub, model_of
+from tensorark import files
+from tensorark.conversion.as_zt_model import hub, model_of
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Unsupported
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files import File, PathLike
 from tensorark.files.parameters import ParameterView, directory_of
 from tensorark.files.view import TensorView
 from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Binding
+from tensorark.formats.ninfer.holdings import description_of
 from tensorark.formats.ninfer.uses import of_use
 
 __all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
@@ -103,7 +104,7 @@ def diff(
         ReadFailed: when payload cannot be read.
         Unsupported: with `values`, when a tensor cannot be decoded.
     """
-    with api.open(left) as ours, api.open(right) as theirs:
+    with files.open(left) as ours, files.open(right) as theirs:
         return _difference(ours, theirs, progress, by_values=values)
 
 
@@ -375,7 +376,7 @@ def diff_parameters(
         InvalidInput: when one of the two is no artifact.
         Unsupported: when a parameter is in a format that is not decoded.
     """
-    with api.open(left) as ours, api.open(right) as theirs:
+    with files.open(left) as ours, files.open(right) as theirs:
         return _parameters(ours, theirs, progress)
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import xxhash
 
 from tensorark.core.model import Encoded, Part, Raw, Span, cut
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import Algorithm
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported, printable
-from tensorark.files.file import PathLike
+from tensorark.files import PathLike
 from tensorark.integrity.digests import sha256_of
 from tensorark.io.open_file import read_bytes
 from tensorark.io.publish import Staged, sync_name

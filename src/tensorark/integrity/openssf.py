@@ -18,6 +18,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
+from tensorark import files
 from tensorark.core.brief import brief
 from tensorark.core.rules import Finding
 from tensorark.errors import (
@@ -29,8 +30,7 @@ from tensorark.errors import (
     printable,
     quoted,
 )
-from tensorark.files import file as api
-from tensorark.files.file import PathLike
+from tensorark.files import PathLike
 from tensorark.files.folder import entry_of
 from tensorark.files.shards import digest_of_file
 from tensorark.integrity.json_documents import Fields, parsed
@@ -97,7 +97,7 @@ def sign_bundle(
     """
     signing = _package().signing
     require_elliptic(key, passphrase)
-    with api.open(path) as file:
+    with files.open(path) as file:
         goal = Path(target) if target is not None else bundle_path(file.path)
         paths = [each.absolute() for each in file.paths()]
         missing = file.missing()
@@ -249,7 +249,7 @@ def _unlisted(main: Path, names: Sequence[str]) -> Iterator[Finding]:
     """Yield the files of the model that a bundle does not cover; those that lack are told above."""
     home = main.absolute().parent
     try:
-        with api.open(main) as file:
+        with files.open(main) as file:
             paths = [each.absolute() for each in file.paths()]
     except Error:  # damaged, which the digests say already; the opened file has to be listed anyway
         paths = [main.absolute()]

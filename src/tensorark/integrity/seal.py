@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import xxhash
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import model_of
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Span, Tensor, cut
 from tensorark.core.rules import Finding
 from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files import File, PathLike
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, content_digest
 from tensorark.integrity.digests import (
     BLOCK,
@@ -151,7 +151,7 @@ def seal(
         Unsupported: when a part is stored under an unknown encoding.
     """
     _check_options(algorithms, block)
-    with api.open(path) as file:
+    with files.open(path) as file:
         goal = Path(target) if target is not None else seal_path(file.path)
         if goal.exists() and not overwrite:
             with publish(goal, overwrite=False):  # says so before an hour of hashing
@@ -423,11 +423,11 @@ def check_seal(
     """
     name = os.fspath(path)
     if Path(name).is_dir() and seal_file is None:
-        with api.open(name) as file:
+        with files.open(name) as file:
             name = file.path
     sealed = read_seal(seal_path(name) if seal_file is None else seal_file)
     try:
-        file = api.open(name)
+        file = files.open(name)
     except Error as error:
         if isinstance(error, ReadFailed) and error.code in {
             "missing-file",
@@ -449,7 +449,7 @@ def check_file(
     progress: Progress = lambda _done: None,
 ) -> SealCheck:
     """Compare a model with a seal that was read (see `check_seal`)."""
-    with api.open(model) as file:
+    with files.open(model) as file:
         return _check_file(file, sealed, threads, progress, deep=deep)
 
 

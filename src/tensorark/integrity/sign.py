@@ -15,14 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import model_of
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Part, Shard, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files import File, PathLike
 from tensorark.files.folder import entry_of
 from tensorark.files.shards import digest_of_file
 from tensorark.formats.zt.canonical import judge
@@ -134,7 +134,7 @@ def sign(
         ReadFailed: when a file is missing, cannot be read, or is a link out of its folder.
     """
     secret = read_private(key, passphrase)
-    with api.open(path) as file:
+    with files.open(path) as file:
         goal = Path(target) if target is not None else signature_path(file.path)
         if goal.exists() and not overwrite:
             with publish(goal, overwrite=False):  # says so before an hour of hashing
@@ -492,7 +492,7 @@ def _uncounted(main: Path, statement: Statement) -> Iterator[Finding]:
     """Yield the files of a model that a statement does not list, and what it lists besides."""
     names = [each.name for each in statement.files]
     try:
-        with api.open(main) as file:
+        with files.open(main) as file:
             held = [names[0] if label is None else label for label in file.labels]
     except Error as error:
         detail = f"the model does not open: {error}"
@@ -559,7 +559,7 @@ def _located(path: Path) -> list[Finding]:
     A file that was replaced by another sound one has none, and differs all the same.
     """
     try:
-        with api.open(path) as file:
+        with files.open(path) as file:
             damaged = [each for each in verify(file).findings if each.where[:1] == ("objects",)]
     except Error:
         return []
@@ -576,7 +576,7 @@ def _check_root(
     findings = list(compare(statement.files, found, "files"))
     if findings:
         return SignatureCheck(statement=statement, findings=tuple(findings), checked=1)
-    with api.open(main) as file:
+    with files.open(main) as file:
         shards = _strong_shards(file)
         if tuple(_signed_shards(shards)) != statement.shards:
             detail = "the statement lists other shards than the root that it is about"
@@ -627,7 +627,7 @@ def _check_content(
 ) -> SignatureCheck:
     """Compare every tensor of a model, whatever its format, with what was signed."""
     try:
-        file = api.open(main)
+        file = files.open(main)
     except (Rejected, ReadFailed) as error:
         if isinstance(error, ReadFailed) and error.code not in {"missing-shard", "wrong-shard"}:
             raise

@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import xxhash
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import model_of
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
@@ -24,8 +25,7 @@ from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.core.types import RESTRICTED, TYPES
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files import File, PathLike
 from tensorark.files.shard_digests import check_shards
 from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
@@ -34,9 +34,6 @@ from tensorark.layouts.ninfer.geometry import PREFIX
 from tensorark.layouts.ninfer.rules import is_ninfer
 from tensorark.layouts.nm.rules import ID as NM
 from tensorark.layouts.payload import Passing, Reader
-
-if TYPE_CHECKING:
-    from tensorark.formats.ninfer.directory import Directory
 
 Progress = Callable[[int], None]
 """Called with the number of bytes that were just done; may be called from several threads."""
@@ -142,7 +139,7 @@ def verify(
     workers, report = threads or os.cpu_count() or 1, progress or (lambda _done: None)
     if workers < 1:
         raise InvalidInput("at least one thread must read", code="threads", found=threads)
-    with api.open(model) as file:
+    with files.open(model) as file:
         return _verified(file, workers, report, deep=deep)
 
 
@@ -159,8 +156,7 @@ def _verified(file: File, workers: int, report: Progress, *, deep: bool) -> Veri
         for batch in _batches(file, gone, workers, report):
             total.add(batch)
         if not missing:
-            _judge_artifact(file, total)
-        total.notes += api.survey(file)
+            _judge_others(file, total)
     return Verification(
         parts=total.parts,
         checked=total.checked,
@@ -195,48 +191,28 @@ def _missing(file: File) -> dict[str, tuple[str, ...]]:
     return {label: missing[label] for label in missing if label in absent or is_gone(label)}
 
 
-def _judge_artifact(file: File, tally: _Tally) -> None:
-    """Judge what a `.ninfer` holds beside tensors: auxiliaries, and what lies in no object."""
-    from tensorark.formats.ninfer.directory import Directory
+def _judge_others(file: File, tally: _Tally) -> None:
+    """Judge what a file holds beside tensors: resources, and payload that its format has rules of.
 
-    directory = file.catalog.native
-    if file.format.name != "ninfer" or not isinstance(directory, Directory):
-        return
-    from tensorark.files.parameters import judge_uses
-    from tensorark.formats.ninfer.architecture import judge_payload
-    from tensorark.formats.ninfer.survey import survey
-
+    Then it tells what lies in nothing.
+    """
     first = len(tally.findings)
-    resources = _resources(file, directory, tally, first)
-    tally.parts += len(resources)
-    tally.undigested += len(resources)
-    tally.judged += len(resources)
-    tally.nbytes += sum(resources)
-    tally.refused += judge_uses(file, directory, tally.reading)
-    with suppress(Rejected):  # gathered
-        drive(judge_payload(directory, tally.reading), file.source)
-    try:
-        drive(survey(directory, Reading(gathered=tally.notes)), file.source)
-    except Rejected as error:
-        is_fault = error.code.startswith("ninfer.part-")
-        _keep(tally.findings if is_fault else tally.notes, error, first if is_fault else 0)
-
-
-def _resources(file: File, directory: Directory, tally: _Tally, first: int) -> list[int]:
-    """Read the resources, whatever continuations hold them, and return their sizes."""
-    from tensorark.formats.ninfer.directory import StoredResource
-
-    sizes = []
-    for stored in map(directory.stored, range(len(directory.ids))):
-        if not isinstance(stored, StoredResource):
-            continue
+    for where, part in file.format.resources(file.catalog):
         try:
-            sizes.append(
-                len(file.payload(Part(directory.blob(stored), "u8"), ("objects", stored.id)))
-            )
+            nbytes = len(file.payload(part, where))
         except Rejected as error:
             _keep(tally.findings, error, first)
-    return sizes
+            continue
+        tally.parts += 1
+        tally.undigested += 1
+        tally.judged += 1
+        tally.nbytes += nbytes
+    if file.format.payload_rules is not None:
+        tally.refused += drive(file.format.payload_rules(file.catalog, tally.reading), file.source)
+    try:
+        tally.notes += files.survey(file)
+    except Rejected as error:  # of a file that is another one
+        _keep(tally.findings, error, first)
 
 
 def _keep(gathered: list[Finding], error: Rejected, first: int) -> None:
@@ -381,21 +357,21 @@ def _streamed(
         except Rejected:  # gathered, and one of a kind is enough
             passing = None
     tally.protected += (
-        file.crc_of(part, where) is not None if decoder is None else decoder.is_checked
+        file.checksum_of(part, where) is not None if decoder is None else decoder.is_checked
     )
     return lambda _known: state.hexdigest()
 
 
 def _has_rules(file: File, tensor: Tensor) -> bool:
     """Tell whether rules of its format judged the payload of a tensor: codes, masks, or a CRC."""
-    return file.format.judge is not None or file.format.crc is not None or tensor.layout == NM
+    return file.format.judge is not None or file.format.checksum is not None or tensor.layout == NM
 
 
 def _judge_crc(
     file: File, part: Part, data: memoryview, reading: Reading, where: tuple[str | int, ...]
 ) -> bool:
     """Check the CRC that the format of the file keeps of a part; tell whether there is one."""
-    running = file.crc_of(part, where)
+    running = file.checksum_of(part, where)
     if running is None:
         return False
     running.after(data).require(reading)
@@ -477,7 +453,7 @@ def content_digest(
     Raises:
         Unsupported: when a part of a `.zt` carries no digest, or the file is a data shard.
     """
-    with api.open(model) as file:
+    with files.open(model) as file:
         if file.format.name == "zt":
             return digest_of(file.catalog.tensors.values(), algorithm)
         return digest_of(digested(model_of(file), progress), algorithm)

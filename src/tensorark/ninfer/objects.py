@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import ATTRIBUTE
 from tensorark.conversion.as_zt_model import hub as as_hub
 from tensorark.conversion.ledger import BY_ARTIFACT
@@ -19,9 +20,8 @@ from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
-from tensorark.files import file as api
+from tensorark.files import File
 from tensorark.files.derived import Recast
-from tensorark.files.file import File
 from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, restore
@@ -52,7 +52,7 @@ def export_objects(
             another format.
         Unsupported: when bytes between objects are not zero.
     """
-    with api.open(source) as file:
+    with files.open(source) as file:
         require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
         hub = as_hub(file)
@@ -90,7 +90,7 @@ def import_objects(
             suffix of `target` is that of another format.
         ReadFailed: when something cannot be read or written.
     """
-    with api.open(source) as file:
+    with files.open(source) as file:
         require_suffix(target, ".ninfer")
         planned = _carried_plan(file, Path(target).name)
         directory = planned.directory

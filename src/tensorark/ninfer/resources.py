@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorark.conversion.ledger import (
-    stray_header,
-    stray_payload,
-)
+from tensorark import files
+from tensorark.conversion.ledger import gaps_of
 from tensorark.conversion.ninfer import refuse_strays
 from tensorark.core.model import Part
 from tensorark.errors import (
@@ -19,8 +17,7 @@ from tensorark.errors import (
     Unsupported,
     quoted,
 )
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files import File, PathLike
 from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import (
     Directory,
@@ -120,11 +117,10 @@ def replace_resources(
         InvalidInput: when a replacement is empty, or as `resplit` does.
         Unsupported: when bytes that no object holds are not zero.
     """
-    with api.open(source) as file:
+    with files.open(source) as file:
         require_suffix(target, ".ninfer")
         directory = directory_of(file.catalog.native, file.path)
-        refuse_strays(file, stray_header(file))
-        refuse_strays(file, stray_payload(file))
+        refuse_strays(file, gaps_of(file))
         members, objects, fresh = _replaced(directory, replacements)
         planned = plan(
             members,

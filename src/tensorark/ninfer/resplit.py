@@ -6,12 +6,10 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from tensorark.conversion.ledger import (
-    stray_header,
-)
+from tensorark import files
+from tensorark.conversion.ledger import gaps_of
 from tensorark.conversion.ninfer import refuse_strays, sound_payload
-from tensorark.files import file as api
-from tensorark.files.file import PathLike
+from tensorark.files import PathLike
 from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.write import replan
 from tensorark.io.inputs import operation
@@ -41,9 +39,9 @@ def resplit(
         Rejected: when a continuation is not the one that is meant.
         ReadFailed: when a continuation is missing.
     """
-    with api.open(source) as file:
+    with files.open(source) as file:
         directory = directory_of(file.catalog.native, file.path)
-        refuse_strays(file, stray_header(file))
+        refuse_strays(file, gaps_of(file, "bytes "))
         planned = replan(
             directory,
             entry=Path(target).name,

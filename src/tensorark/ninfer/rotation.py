@@ -11,9 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from tensorark.errors import Unsupported
-from tensorark.files.parameters import ParameterView, ParameterViews, Tensors, auxiliary
+from tensorark.core.conversation import drive
+from tensorark.core.rules import Reading
+from tensorark.errors import InvalidInput, Unsupported
+from tensorark.files import File
+from tensorark.files.parameters import ParameterView, ParameterViews
 from tensorark.formats.ninfer.directory import Directory, Use
+from tensorark.formats.ninfer.payload import judge_auxiliary
 from tensorark.formats.ninfer.uses import COLUMNS, SIGNS, Auxiliary, of_use, refuse_role
 
 if TYPE_CHECKING:
@@ -77,7 +81,7 @@ class Restored(Mapping[str, "ParameterView | RestoredView"]):
 
     __slots__ = ("_directory", "_file", "_known", "_uses", "_views")
 
-    def __init__(self, file: Tensors, directory: Directory) -> None:
+    def __init__(self, file: File, directory: Directory) -> None:
         self._file = file
         self._directory = directory
         self._views = ParameterViews(file, directory)
@@ -138,3 +142,18 @@ def _unclear(name: str, detail: str) -> Unsupported:
         section="8",
         where=("bindings", name),
     )
+
+
+def auxiliary(file: File, directory: Directory, use: Use, role: str) -> Array:
+    """Return the values of an auxiliary of `use`, judged: a divisor, signs or columns.
+
+    Raises:
+        Rejected: when the binding or its values are not what the role asks for.
+        Unsupported: when the role is unknown.
+        InvalidInput: when the use has no such auxiliary.
+    """
+    for each in of_use(directory, use):
+        if each.role == role:
+            drive(judge_auxiliary(file.catalog, each, Reading()), file.source)
+            return ParameterView(file, each.values).numpy()
+    raise InvalidInput("the use has no such auxiliary", code="no-auxiliary", found=role)

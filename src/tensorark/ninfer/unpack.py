@@ -16,6 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tensorark import files
 from tensorark.conversion.ledger import BY_ARTIFACT
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
@@ -23,9 +24,8 @@ from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.sizes import size_of
 from tensorark.core.types import DTYPES
 from tensorark.errors import Unsupported, quoted
-from tensorark.files import file as api
+from tensorark.files import File
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.files.file import File
 from tensorark.files.parameters import ParameterView, directory_of
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import Parameter, Source
@@ -75,7 +75,7 @@ def export_parameters(
         Unsupported: when a format is not decoded.
         ReadFailed: when something cannot be read or written.
     """
-    with api.open(source) as file:
+    with files.open(source) as file:
         require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
         views, shapes = Restored(file, directory), _shapes(directory)
@@ -198,7 +198,7 @@ def export_checkpoint(
         ReadFailed: when something cannot be read or written.
     """
     options = _options(max_shard_size, overwrite=overwrite, progress=progress)
-    with api.open(source) as file:
+    with files.open(source) as file:
         directory = directory_of(file.catalog.native, file.path)
         require_sound(directory)
         _require_checkpoint(directory)
@@ -216,8 +216,8 @@ def export_checkpoint(
                 with publish(inside / name, overwrite=False) as sink:
                     sink.write(data)
             weights = _recast(file, tensors, made)
-            files = SAFETENSORS.settle(weights, inside / "model.safetensors", options).write()
-    names = [*(Path(each).name for each in files), "config.json", *beside]
+            written = SAFETENSORS.settle(weights, inside / "model.safetensors", options).write()
+    names = [*(Path(each).name for each in written), "config.json", *beside]
     return [str(Path(folder) / name) for name in names]
 
 

@@ -15,13 +15,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from tensorark import files
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Span
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
-from tensorark.files import file as api
-from tensorark.files.file import PathLike
+from tensorark.files import PathLike
 from tensorark.files.folder import entry_of, members_of
 from tensorark.formats.zt.frame import (
     FOOTER_SIZE,
@@ -118,7 +118,7 @@ def diagnose(path: PathLike, *, progress: Progress = lambda _done: None) -> Diag
 def _judged(path: str) -> tuple[tuple[Finding, ...], Error | None]:
     """Return the faults of a file, and the refusal where it could not be read to its end."""
     try:
-        return tuple(api.validate(path)), None
+        return tuple(files.validate(path)), None
     except (Unsupported, LimitExceeded, ReadFailed) as refusal:
         # Without the calls that raised it, whose values are what was read of the file.
         return (), refusal.with_traceback(None)
@@ -147,7 +147,7 @@ def _of_another_format(
     if error is not None:
         words = [f"{error.detail}.", *([f"{error.hint}."] if error.hint else [])]
     if not words:
-        with api.open(path) as file:
+        with files.open(path) as file:
             known, missing = file.format.name, file.missing()
             words = [f"The file is a valid {file.format.title} of {_count(len(file), 'tensor')}."]
             words += _of_missing(missing)
@@ -192,7 +192,7 @@ _TENSORBIT: Final = frozenset({"tbm", "tb", "tensorbit-directory", "tensorbit-fo
 
 
 def _of_valid(path: str, size: int, search: _Search) -> Diagnosis:
-    with api.open(path) as file:
+    with files.open(path) as file:
         manifest, missing = file.catalog.native, file.missing()
         if not isinstance(manifest, Manifest):
             words = ["The file is a data shard: it means something only to the root that names it."]

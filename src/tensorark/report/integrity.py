@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorark.core.model import Encoded
 from tensorark.errors import LimitExceeded
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.integrity.verify import Verification
 from tensorark.report.report import finding
 from tensorark.report.text import counted, nbytes_text
@@ -113,7 +113,7 @@ def _manifest(file: File) -> str:
 
 def _transport(file: File, found: Verification) -> str:
     """Say how many encoded parts hold under the checksums of their encoding."""
-    if file.format.crc is not None:
+    if file.format.checksum is not None:
         return f"{found.protected:,} of {counted(found.parts, 'part')} match their CRC-32"
     tensors = file.catalog.tensors.values() if file.describes_tensors else ()
     parts = (part for tensor in tensors for part in tensor.parts.values())

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.types import DTYPES, TYPES
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.layouts.affine import rules as affine
 from tensorark.layouts.mx import rules as mx
 from tensorark.layouts.ninfer.geometry import PREFIX as _NINFER

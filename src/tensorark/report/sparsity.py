@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tensorark import files
 from tensorark.core.brief import brief
-from tensorark.files import file as api
-from tensorark.files.file import File, PathLike
+from tensorark.files import File, PathLike
 from tensorark.files.view import TensorView
 from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm import values as nm
@@ -64,7 +64,7 @@ def counts(
         Rejected: when the metadata of a tensor breaks a rule of its layout.
         NotFound: when there is no tensor of a name.
     """
-    with api.open(model) as file:
+    with files.open(model) as file:
         for name in file if names is None else names:
             view = file[name]
             if _is_countable(view):

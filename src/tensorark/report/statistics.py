@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorark.core.model import Tensor
 from tensorark.errors import LimitExceeded
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.layouts.numbers.dtypes import Array, decode, numpy_dtype
 
 BLOCK: Final = 1 << 20

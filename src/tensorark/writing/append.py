@@ -15,12 +15,12 @@ from typing import NoReturn
 
 import xxhash
 
+from tensorark import files
 from tensorark.core.brief import brief
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, InvalidInput, unstorable
-from tensorark.files import file as api
-from tensorark.files.file import PathLike
+from tensorark.files import PathLike
 from tensorark.formats.zt.amend import KEEP, Attributes, amended, inherited_align
 from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, VERSION, RawFrame, encode_footer
 from tensorark.formats.zt.manifest import Manifest
@@ -80,7 +80,7 @@ def generation(path: PathLike, *, align: int | None = None) -> Iterator[Generati
         Rejected: when it is broken: nothing is built on that.
         ReadFailed: when the system refuses, or another process writes the file.
     """
-    with api.open(path, io="pread") as file:
+    with files.open(path, io="pread") as file:
         name, size, manifest = file.path, file.source.size(), file.catalog.native
         if not isinstance(manifest, Manifest):
             _refuse(file)
@@ -89,7 +89,7 @@ def generation(path: PathLike, *, align: int | None = None) -> Iterator[Generati
         yield Generation(name, size, manifest, frozenset(manifest.names), sink, placement)
 
 
-def _refuse(file: api.File) -> NoReturn:
+def _refuse(file: files.File) -> NoReturn:
     if file.format.name == "zt":
         raise InvalidInput(
             "a data shard has no manifest that could be amended",

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tensorark import files
 from tensorark.errors import InvalidInput
-from tensorark.files import file as api
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, part_name
 from tensorark.io.fileset import publish_set
@@ -76,7 +76,7 @@ def _members(entry: Path) -> list[str]:
     Raises:
         Error: when it is none.
     """
-    with api.open(entry, io="pread") as file:
+    with files.open(entry, io="pread") as file:
         return [*file.catalog.files] if file.format.name == "ninfer" else []
 
 

@@ -15,8 +15,8 @@ import xxhash
 from tensorark.core.model import Blob, Encoded, Part, Raw, Span, Tensor
 from tensorark.core.types import RESTRICTED
 from tensorark.errors import Unsupported
+from tensorark.files import File
 from tensorark.files.attributes import Carried
-from tensorark.files.file import File
 from tensorark.io.sink import Sink
 from tensorark.writing.writer import CHUNK, Assembly, check_digest, revalidate
 

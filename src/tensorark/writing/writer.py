@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex, get_
 
 import xxhash
 
+from tensorark import files
 from tensorark.core.model import Blob, Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.core.rules import Reading
 from tensorark.core.types import DTYPES, RESTRICTED, TYPES, size_of
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, unstorable
-from tensorark.files import file as api
+from tensorark.files import File, PathLike
 from tensorark.files.attributes import Carried
-from tensorark.files.file import File, PathLike
 from tensorark.formats import FORMATS
 from tensorark.formats.zt import canonical
 from tensorark.formats.zt.amend import KEEP
@@ -223,7 +223,7 @@ def revalidate(sink: Sink, *, canonical_form: bool) -> None:
     """
     sink.flush()
     try:
-        with aside(), api.open(sink.path, io="pread") as file:  # what is written is no input
+        with aside(), files.open(sink.path, io="pread") as file:  # what is written is no input
             manifest = file.catalog.native
             if canonical_form and isinstance(manifest, Manifest):
                 layout = canonical.Layout(manifest)
@@ -350,7 +350,7 @@ class Writer:
             self._assembly.finish(self._tensors, self._attributes)
             revalidate(self._sink, canonical_form=False)
             with (
-                api.open(self._sink.path, io="pread") as spool,
+                files.open(self._sink.path, io="pread") as spool,
                 publish(self.path, overwrite=self._overwrite) as sink,
             ):
                 rewrite(spool, sink)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorark import files
 from tensorark.errors import InvalidInput
-from tensorark.files import file as api
 from tensorark.layouts.nm import semistructured
 from tests.conformance.corpus_files import shared
 
@@ -69,7 +69,7 @@ if shared():
     @pytest.mark.parametrize(("case", "dtype"), CASES.items())
     def test_packs_to_the_published_bytes(case, dtype):
         path = shared() / "vectors/tensorbit/convert/sparse_formats.safetensors"
-        with api.open(path) as file:
+        with files.open(path) as file:
             packed, meta = semistructured.pack(file[f"{case}.dense"].numpy(), dtype)
             assert packed.tobytes() == bytes(file[f"{case}.torch_cutlass.packed"].raw())
             assert meta.tobytes() == bytes(file[f"{case}.torch_cutlass.meta"].raw())

@@ -4,9 +4,13 @@ Frame, directory, rules, reading, address space, layouts, logical parameters and
 other format, touches no file and no number.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from tensorark.core.rules import Rule
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog
+from tensorark.core.rules import Finding, Reading, Rule
+from tensorark.errors import Unsupported
 from tensorark.formats.format import Format
 from tensorark.formats.ninfer.frame import (
     FRAME_RULES,
@@ -15,7 +19,8 @@ from tensorark.formats.ninfer.frame import (
     part_header,
     sniff,
 )
-from tensorark.formats.ninfer.read import NAME, judge, read
+from tensorark.formats.ninfer.holdings import gaps, holds, resources
+from tensorark.formats.ninfer.read import NAME, ContinuationCheck, judge, read
 from tensorark.formats.ninfer.rules import OBJECT_RULES, OPEN_RULES
 from tensorark.formats.ninfer.schema import SCHEMA_RULES
 from tensorark.formats.ninfer.syntax import JSON_RULES
@@ -33,6 +38,25 @@ RULES: Final[tuple[Rule[Any], ...]] = (
     *USE_RULES,
 )
 
+
+def _architecture(catalog: Catalog) -> list[Finding]:
+    from tensorark.formats.ninfer.architecture import check
+
+    return check(catalog.native)
+
+
+def _survey(catalog: Catalog, reading: Reading) -> Steps[None]:
+    from tensorark.formats.ninfer.survey import survey
+
+    return survey(catalog.native, reading)
+
+
+def _payload_rules(catalog: Catalog, reading: Reading) -> Steps[Sequence[Unsupported]]:
+    from tensorark.formats.ninfer.payload import payload_rules
+
+    return payload_rules(catalog, reading)
+
+
 NINFER: Final = Format(
     name=NAME,
     title="NInfer v3",
@@ -41,4 +65,11 @@ NINFER: Final = Format(
     read=read,
     rules=RULES,
     judge=judge,
+    continuation=lambda catalog: ContinuationCheck.of(catalog.native),
+    architecture=_architecture,
+    survey=_survey,
+    payload_rules=_payload_rules,
+    resources=resources,
+    holds=holds,
+    gaps=gaps,
 )

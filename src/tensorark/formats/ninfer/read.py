@@ -124,7 +124,7 @@ def judge(catalog: Catalog, name: str, reading: Reading) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class ContinuationCheck:
     """Judges continuations before payload is read from them (§3.2); picklable."""
 
     artifact_id: bytes
@@ -133,7 +133,7 @@ class Admission:
 
     @classmethod
     def of(cls, directory: Directory) -> Self:
-        """Return the admission of the continuations that `directory` lists."""
+        """Return the check of the continuations that `directory` lists."""
         listed = {
             each.path or "": (index, each.payload_bytes)
             for index, each in enumerate(directory.files)

@@ -29,7 +29,8 @@ NPZ: Final = Format(
     suffixes=(".npz",),
     sniff=read.sniff,
     read=read.read,
-    crc=read.crc,
+    checksum=read.checksum,
+    holds=read.holds,
     rules=(
         rules.directory,
         *rules.LISTED_RULES,

@@ -16,9 +16,9 @@ from tensorark.core.conversation import Steps
 from tensorark.core.model import Blob, Catalog, Encoded, Part, Raw, Span, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
-from tensorark.formats.format import SizeOf
+from tensorark.formats.format import Names, SizeOf
 from tensorark.formats.npz import marker, rules
-from tensorark.formats.npz.dtypes import VOIDS, Dtype, dtype_of
+from tensorark.formats.npz.dtypes import PREFIX, VOIDS, Dtype, dtype_of
 from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member
 from tensorark.formats.npz.strangers import stranger
 from tensorark.wire.gc_pause import paused
@@ -297,10 +297,26 @@ def _blob(array: Described) -> Blob:
     return Encoded(spans, ARRAY if entry.method == STORED else DEFLATE, array.nbytes)
 
 
-def crc(catalog: Catalog, name: str) -> tuple[int, int] | None:
-    """Return the CRC of an array that lies there as it is, and of its header; None of another."""
+def checksum(catalog: Catalog, name: str) -> rules.Running | None:
+    """Return the CRC of an array that lies there as it is, begun with its header; or None."""
     native = catalog.native
-    return native.checksums.get(name) if isinstance(native, Archive) else None
+    known = native.checksums.get(name) if isinstance(native, Archive) else None
+    return None if known is None else rules.Running(name, *known)
+
+
+def holds(origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
+    """State which members are no arrays, and which arrays mean nothing outside of numpy."""
+    archive: Archive = origin.native
+    folders = [label for label in archive.members if label.endswith("/")]
+    return {
+        "members": lambda: [*archive.others, *folders],
+        "objects": lambda: [
+            name
+            for name, tensor in origin.tensors.items()
+            for part in tensor.parts.values()
+            if part.type is not None and part.type.startswith(PREFIX)
+        ],
+    }
 
 
 def sniff(head: bytes, _tail: bytes, size: int) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.safetensors.dtypes import DTYPES, dtype_of
@@ -168,6 +168,8 @@ class Header:
 
 class Tensors(Mapping[str, Tensor]):
     """The tensors of one file, in header order; each value is made on access."""
+
+    layouts: ClassVar = ("dense",)
 
     __slots__ = ("_begins", "_dtypes", "_ends", "_file", "_rows", "_shapes", "_start")
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 from tensorark.core.conversation import Steps
 from tensorark.core.model import Catalog, Span, Tensor
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import LimitExceeded, ReadFailed, quoted
-from tensorark.formats.format import Format, SizeOf
+from tensorark.formats.format import Format, Names, SizeOf
 from tensorark.formats.safetensors.header import Header, Tensors
 from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.read import SAFETENSORS, Opened, opened
@@ -162,6 +162,8 @@ SET_RULES: Final[tuple[Rule[ShardSet], ...]] = (shard_lacks, shard_unlisted, set
 class ShardedTensors(Mapping[str, Tensor]):
     """The tensors of a set, in the order of the index; each value is made on access."""
 
+    layouts: ClassVar = ("dense",)
+
     __slots__ = ("_labels", "_shards")
 
     def __init__(self, labels: Mapping[str, str], shards: Mapping[str, Tensors]) -> None:
@@ -179,6 +181,13 @@ class ShardedTensors(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._labels)
+
+
+def holds(origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
+    """State what is no attribute: what shards and index say apart is one by now."""
+    index: ShardIndex = origin.native
+    headers = index.headers.values()
+    return {"fields": lambda: [*index.others, *(name for each in headers for name in each.strange)]}
 
 
 def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
@@ -304,4 +313,5 @@ SAFETENSORS_INDEX: Final = Format(
     read=read,
     head=4096,  # metadata may come first
     rules=(*INDEX_RULES, *SAFETENSORS.rules, *SET_RULES),
+    holds=holds,
 )

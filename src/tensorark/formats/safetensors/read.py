@@ -14,7 +14,7 @@ from tensorark.core.conversation import Steps
 from tensorark.core.model import Catalog, Span
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, LimitExceeded
-from tensorark.formats.format import Format, SizeOf
+from tensorark.formats.format import Format, Names, SizeOf
 from tensorark.formats.safetensors import extents, rules
 from tensorark.formats.safetensors.header import (
     METADATA,
@@ -142,6 +142,12 @@ def sniff(head: bytes, _tail: bytes, _size: int) -> bool:
     return begin[:1] == b"{" and begin[1:].lstrip(b" \t\r\n")[:1] in (b"", b'"', b"}")
 
 
+def holds(origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
+    """State which fields of entries the format does not define."""
+    header: Header = origin.native
+    return {"fields": lambda: header.strange}
+
+
 SAFETENSORS: Final = Format(
     name="safetensors",
     title="safetensors",
@@ -157,6 +163,7 @@ SAFETENSORS: Final = Format(
         extents.offset_order,
         *extents.OPEN_RULES,
     ),
+    holds=holds,
 )
 
 __all__ = ["METADATA", "SAFETENSORS", "Opened", "opened", "read", "shard", "sniff"]

@@ -6,9 +6,12 @@ Reads what the public tools write, by the rules of the specification and of what
 runtime makes of a model (`runtime`). Knows no other format and touches no file.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tensorark.core.rules import Rule
+from tensorark.core.conversation import Steps
+from tensorark.core.model import Catalog, Span
+from tensorark.core.rules import Reading, Rule
 from tensorark.formats.format import Format
 from tensorark.formats.tensorbit import read, rules
 from tensorark.formats.tensorbit.frame import TAIL_RULES, blob_size, container_size
@@ -21,6 +24,30 @@ _BLOB_RULES: Final[tuple[Rule[Any], ...]] = tuple(
 )
 _INDEX_RULES: Final[tuple[Rule[Any], ...]] = (*JSON_RULES, *INDEX_RULES, *rules.ENTRY_RULES)
 
+
+def _survey(catalog: Catalog, reading: Reading) -> Steps[None]:
+    from tensorark.formats.tensorbit.survey import survey
+
+    return survey(catalog.native, reading)
+
+
+def _gaps(origin: Catalog, _now: Catalog) -> Iterator[tuple[str, Sequence[Span]]]:
+    from tensorark.formats.tensorbit.survey import gaps
+
+    for gap in gaps(origin.native):
+        yield f"bytes {gap.offset} to {gap.end}", (gap,)
+
+
+TENSORBIT_FOLDER: Final = Format(
+    name=read.FOLDER,
+    title="Tensorbit, folder of blobs",
+    suffixes=(),
+    sniff=lambda _head, _tail, _size: False,
+    read=read.read_folder,
+    rules=(*rules.ENTRY_RULES, *_BLOB_RULES),
+    has_root=False,
+    holds=read.holds,
+)
 TENSORBIT_BLOB: Final = Format(
     name=read.BLOB,
     title="Tensorbit blob",
@@ -28,6 +55,8 @@ TENSORBIT_BLOB: Final = Format(
     sniff=read.sniff_blob,
     read=read.read_blob,
     rules=(blob_size, *_BLOB_RULES),
+    folder=TENSORBIT_FOLDER,
+    holds=read.holds,
 )
 TENSORBIT: Final = Format(
     name=read.CONTAINER,
@@ -36,6 +65,9 @@ TENSORBIT: Final = Format(
     sniff=read.sniff_container,
     read=read.read_container,
     rules=(container_size, *TAIL_RULES, *_INDEX_RULES, *_BLOB_RULES),
+    survey=_survey,
+    holds=read.holds,
+    gaps=_gaps,
 )
 TENSORBIT_DIRECTORY: Final = Format(
     name=read.DIRECTORY,
@@ -44,16 +76,8 @@ TENSORBIT_DIRECTORY: Final = Format(
     sniff=read.sniff_directory,
     read=read.read_directory,
     rules=(*_INDEX_RULES, *_BLOB_RULES),
+    holds=read.holds,
 )
-TENSORBIT_FOLDER: Final = Format(
-    name=read.FOLDER,
-    title="Tensorbit, folder of blobs",
-    suffixes=(),
-    sniff=lambda _head, _tail, _size: False,
-    read=read.read_folder,
-    rules=(*rules.ENTRY_RULES, *_BLOB_RULES),
-)
-
 BLOB_SUFFIX: Final = read.SUFFIX
 
 FORMATS: Final[tuple[Format, ...]] = (

@@ -15,7 +15,7 @@ from tensorark.core.conversation import Steps
 from tensorark.core.model import Catalog, Span, Tensor
 from tensorark.core.rules import Finding, Reading, Rule, finding
 from tensorark.errors import LimitExceeded, Where
-from tensorark.formats.format import SizeOf
+from tensorark.formats.format import Names, SizeOf
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import (
     FIELDS,
@@ -355,3 +355,12 @@ def _is_text(tail: bytes) -> bool:
     return re.fullmatch(rb"[\t\n\r -\xff]*[\]\"0-9a-z}]\s*\}\s*", text) is not None and (
         b'"' in text or b":" in text
     )
+
+
+def holds(origin: Catalog, now: Catalog) -> Mapping[str, Names]:
+    """State which entries have no usable bytes; a blob has no name beside that of its file."""
+    record: Record = origin.native
+    held: dict[str, Names] = {"unusable": lambda: record.left_out}
+    if record.kind == BLOB:
+        held["names"] = lambda: now.tensors.keys() - origin.tensors.keys()
+    return held

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 from tensorark.core.rules import Rule
 from tensorark.formats.format import Format
-from tensorark.formats.zt.canonical import CANONICAL_RULES
-from tensorark.formats.zt.frame import FRAME_RULES, file_size
+from tensorark.formats.zt.canonical import CANONICAL_RULES, judge
+from tensorark.formats.zt.frame import FRAME_RULES, file_size, shard_fault
 from tensorark.formats.zt.layouts import LAYOUT_RULES
-from tensorark.formats.zt.read import NAME, read, sniff
+from tensorark.formats.zt.read import NAME, holds, read, sniff
 from tensorark.formats.zt.rules import (
     CBOR_RULES,
     PLACEMENT_RULES,
@@ -35,4 +35,7 @@ ZT: Final = Format(
     sniff=sniff,
     read=read,
     rules=RULES,
+    judge_shard=shard_fault,
+    canonical=lambda catalog, reading: judge(catalog.native, reading, digests=True),
+    holds=holds,
 )

@@ -8,7 +8,7 @@ the model are built when somebody asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -327,6 +327,11 @@ class Tensors(Mapping[str, Tensor]):
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
         return iter(self._index)
+
+    @property
+    def layouts(self) -> Collection[str]:
+        """The layouts of the tensors, without building any."""
+        return {*self._manifest.layouts}
 
     def __len__(self) -> int:
         """Count the tensors."""

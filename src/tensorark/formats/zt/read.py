@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import xxhash
@@ -10,7 +11,7 @@ from tensorark.core.conversation import Steps
 from tensorark.core.model import Catalog, Span, Undescribed
 from tensorark.core.rules import Fault, Reading
 from tensorark.errors import LimitExceeded
-from tensorark.formats.format import SizeOf
+from tensorark.formats.format import Names, SizeOf
 from tensorark.formats.zt import rules
 from tensorark.formats.zt.frame import (
     FOOTER_SIZE,
@@ -63,7 +64,16 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         )
     (text,) = yield (Span(frame.manifest_offset, frame.manifest_length),)
     manifest = judge_manifest(text, frame, reading)
-    return Catalog(NAME, Tensors(manifest), manifest.attributes, manifest, tuple(manifest.shards))
+    shards = manifest.shards
+    return Catalog(
+        NAME, Tensors(manifest), manifest.attributes, manifest, tuple(shards), dict(shards)
+    )
+
+
+def holds(origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
+    """State what a manifest says that its format does not define."""
+    manifest: Manifest = origin.native
+    return {"fields": lambda: unknown_fields(manifest)}
 
 
 def unknown_fields(manifest: Manifest) -> list[str]:

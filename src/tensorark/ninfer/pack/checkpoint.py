@@ -16,10 +16,10 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tensorark import files
 from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, NotFound, ReadFailed, Unsupported
-from tensorark.files import file as api
-from tensorark.files.file import File
+from tensorark.files import File
 from tensorark.formats.ninfer.architecture import Parameter, Source
 from tensorark.io.inputs import note_path
 from tensorark.ninfer.pack.config import Config, text_root
@@ -84,10 +84,10 @@ def opened(folders: Mapping[str, str | os.PathLike[str]]) -> Iterator[dict[str, 
         ReadFailed: when a file is missing.
         InvalidInput: when a config.json is no JSON object.
     """
-    with ExitStack() as files:
+    with ExitStack() as opened:
         yield {
             name: Checkpoint(
-                Path(folder), read_config(Path(folder)), files.enter_context(api.open(folder))
+                Path(folder), read_config(Path(folder)), opened.enter_context(files.open(folder))
             )
             for name, folder in folders.items()
         }

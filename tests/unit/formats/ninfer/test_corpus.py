@@ -11,9 +11,9 @@ import pytest
 
 from conformance.build.ninfer import corpus
 from conformance.build.ninfer.rules import READ, RULES
+from tensorark import files
 from tensorark.core.model import Part
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
-from tensorark.files import file as api
 from tensorark.formats.ninfer import NINFER, architecture
 from tensorark.formats.ninfer.uses import USE_RULES
 from tensorark.integrity.verify import verify
@@ -37,18 +37,18 @@ def outcome(action):
 
 
 def decode(path):
-    with api.open(path, io="pread") as file:
+    with files.open(path, io="pread") as file:
         for name in file:
             file[name].numpy()
 
 
 def verification(path):
-    with api.open(path, io="pread") as file:
+    with files.open(path, io="pread") as file:
         return verify(file, threads=1)
 
 
 def called_for(path):
-    with api.open(path, io="pread") as file:
+    with files.open(path, io="pread") as file:
         try:
             rules = {each.rule for each in architecture.check(file.catalog.native)}
         except Unsupported as error:
@@ -58,7 +58,7 @@ def called_for(path):
 
 def answers(path):
     """Return the outcome of each operation, and the rules that each names."""
-    found = {"open": outcome(lambda: api.open(path, io="pread").close())}
+    found = {"open": outcome(lambda: files.open(path, io="pread").close())}
     if found["open"][0] != "accept":
         return found
     found["decode"] = outcome(lambda: decode(path))
@@ -88,7 +88,7 @@ def test_gets_the_verdict_of_the_index(path):
 def test_validating_finds_one_fault_of_that_rule(path):
     """Those that need another file, or payload, are found by verifying alone."""
     rule = SETS[path]["rule"]
-    found = [each.rule for each in api.validate(corpus.HERE / path)]
+    found = [each.rule for each in files.validate(corpus.HERE / path)]
     later = {"content", "architecture"}
     shows = RULES[rule].stage not in later or rule.startswith("ninfer.tensor-")
     assert found == ([rule] if shows else [])
@@ -99,7 +99,7 @@ def test_reads_what_was_put_in(path):
     if SETS[path]["expect"]["open"] != "accept":
         return
     wanted = json.loads((corpus.HERE / SETS[path]["contents"]).read_bytes())
-    with api.open(corpus.HERE / path, io="pread") as file:
+    with files.open(corpus.HERE / path, io="pread") as file:
         directory = file.catalog.native
         assert directory.artifact_id == wanted["artifact_id"]
         for name, digest in wanted["objects"].items():
@@ -134,7 +134,7 @@ def test_every_message_names_rule_section_and_place():
         if each["class"] != "reject" or each["expect"]["open"] != "reject":
             continue
         with pytest.raises(Error) as caught:
-            api.open(corpus.HERE / path, io="pread")
+            files.open(corpus.HERE / path, io="pread")
         error = caught.value
         assert error.code == each["rule"]
         assert error.section == each["section"]

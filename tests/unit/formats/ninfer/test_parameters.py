@@ -8,13 +8,13 @@ import struct
 import numpy as np
 import pytest
 
+from tensorark import files
 from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported
-from tensorark.files import file as api
-from tensorark.files.parameters import auxiliary
 from tensorark.formats.ninfer.parameters import logical_tensor, parameters
 from tensorark.integrity.diff import diff_parameters
 from tensorark.integrity.verify import verify
 from tensorark.layouts.numbers.hadamard import hadamard_transform
+from tensorark.ninfer.rotation import auxiliary
 from tests.unit.formats.ninfer.sets import (
     DIRECTORY,
     OBJECTS,
@@ -32,7 +32,7 @@ CUTS = (300, 600, 1100)
 
 @pytest.mark.parametrize("cuts", [(), CUTS])
 def test_values_of_parameters(tmp_path, cuts):
-    with api.open(model(tmp_path, cuts)) as file:
+    with files.open(model(tmp_path, cuts)) as file:
         ours = file.parameters
         assert list(ours) == list(DIRECTORY["bindings"])
         assert np.array_equal(ours["text/matrix"].numpy(), Q4)
@@ -51,7 +51,7 @@ def test_values_of_parameters(tmp_path, cuts):
 
 
 def test_reshape_and_element_ranges(tmp_path):
-    with api.open(model(tmp_path)) as file:
+    with files.open(model(tmp_path)) as file:
         swapped = file.parameters["text/swapped"]
         assert swapped.numpy((2, 2, 4)).shape == (2, 2, 4)
         flat = swapped.numpy().reshape(-1)
@@ -67,7 +67,7 @@ def test_reshape_and_element_ranges(tmp_path):
 
 def test_a_range_of_a_quantised_parent_reads_its_rows_alone(tmp_path):
     path = model(tmp_path)
-    with api.open(path, io="pread") as file:
+    with files.open(path, io="pread") as file:
         start = file.catalog.native.frame.payload_start
         asked = []
         read = file.source.read
@@ -80,8 +80,8 @@ def test_a_range_of_a_quantised_parent_reads_its_rows_alone(tmp_path):
                 asked.extend(spans)
                 return read(spans)
 
-        watched = api.File.__new__(api.File)
-        for slot in api.File.__slots__:
+        watched = files.File.__new__(files.File)
+        for slot in files.File.__slots__:
             setattr(watched, slot, getattr(file, slot))
         watched._source = Watching()
         assert np.array_equal(watched.parameters["text/row"].numpy(), Q4[1:2])
@@ -91,7 +91,7 @@ def test_a_range_of_a_quantised_parent_reads_its_rows_alone(tmp_path):
 
 
 def test_parameters_of_plain_words_are_tensors_without_copying(tmp_path):
-    with api.open(model(tmp_path, CUTS)) as file:
+    with files.open(model(tmp_path, CUTS)) as file:
         found = parameters(file.catalog.native)
         swapped = logical_tensor(found["text/swapped"])
         assert swapped.layout == "dense"
@@ -108,7 +108,7 @@ def test_only_an_artifact_has_parameters(tmp_path):
     from tensorark.conversion.pipeline import convert
 
     convert(model(tmp_path), tmp_path / "hub.zt")
-    with api.open(tmp_path / "hub.zt") as file, pytest.raises(InvalidInput):
+    with files.open(tmp_path / "hub.zt") as file, pytest.raises(InvalidInput):
         _ = file.parameters
 
 
@@ -117,7 +117,7 @@ def test_integers_and_floats_do_not_mix(tmp_path):
     directory["objects"][3] |= {"format": "int32", "shape": [8]}
     mixed = directory["bindings"]["text/mixed"]
     path = write_set(tmp_path, directory | {"uses": [], "bindings": {"text/mixed": mixed}}, PAYLOAD)
-    with api.open(path) as file:
+    with files.open(path) as file:
         assert file["w.bf16"].numpy().dtype == np.int32
         with pytest.raises(Unsupported) as caught:
             file.parameters["text/mixed"].numpy()
@@ -149,7 +149,7 @@ def used(tmp_path, role, values, matrix, **use):
 def test_hadamard_signs_are_given_and_the_transform_takes_them(tmp_path):
     signs = np.where(np.arange(1024) % 3 == 0, 0xBF80, 0x3F80).astype("<u2")
     path = used(tmp_path, "hadamard_signs", signs, (2, 1024), format="bf16")
-    with api.open(path) as file:
+    with files.open(path) as file:
         (use,) = file.catalog.native.uses
         found = auxiliary(file, file.catalog.native, use, "hadamard_signs")
         assert found.astype(np.float32)[:4].tolist() == [-1, 1, 1, -1]
@@ -165,7 +165,7 @@ def test_signs_that_are_none_are_refused_when_taken(tmp_path):
     signs = np.full(1024, 0x3F80, "<u2")
     signs[1000] = 0
     path = used(tmp_path, "hadamard_signs", signs, (2, 1024), format="bf16")
-    with api.open(path) as file:
+    with files.open(path) as file:
         (use,) = file.catalog.native.uses
         with pytest.raises(Rejected) as caught:
             auxiliary(file, file.catalog.native, use, "hadamard_signs")
@@ -177,7 +177,7 @@ def test_signs_that_are_none_are_refused_when_taken(tmp_path):
 def test_a_divisor_is_positive_and_finite(tmp_path, word):
     values = np.array([word], "<f4")
     path = used(tmp_path, "activation_input_divisor", values, (2, 2), format="fp32")
-    with api.open(path) as file:
+    with files.open(path) as file:
         assert [each.rule for each in verify(file).findings] == ["ninfer.activation-divisor"]
 
 
@@ -187,7 +187,7 @@ def test_one_binding_is_judged_once(tmp_path):
     directory["uses"] = [use | {"input": f"text/{i}"} for i in range(50)]
     payload = bytearray(PAYLOAD)
     payload[OBJECTS[4]["offset"] :] = struct.pack("<f", -1)
-    with api.open(write_set(tmp_path, directory, bytes(payload))) as file:
+    with files.open(write_set(tmp_path, directory, bytes(payload))) as file:
         assert len(verify(file).findings) == 1
 
 
@@ -197,7 +197,7 @@ def test_one_binding_is_judged_once(tmp_path):
 def test_gaps_slack_and_stray_bytes_are_noted_and_no_faults(tmp_path):
     payload = bytearray(PAYLOAD.ljust(2000, b"\0"))
     payload[100] = 1
-    with api.open(write_set(tmp_path, DIRECTORY, bytes(payload), (50, 1500))) as file:
+    with files.open(write_set(tmp_path, DIRECTORY, bytes(payload), (50, 1500))) as file:
         found = verify(file)
         assert found.ok
         notes = [(each.rule, each.found) for each in found.notes]
@@ -234,7 +234,7 @@ def test_artifacts_are_compared_by_what_parameters_mean(tmp_path):
     bindings["text/row"] = {"parts": [{"object": "w.q4", "range": [130, 200]},
                                       {"object": "w.q4", "range": [200, 260]}]}  # fmt: skip
     other = write_set(tmp_path / "b", directory, PAYLOAD, CUTS)
-    with api.open(model(tmp_path / "a")) as left, api.open(other) as right:
+    with files.open(model(tmp_path / "a")) as left, files.open(other) as right:
         found = diff_parameters(left, right)
         assert found.only_right == ("text/extra",)
         assert [(each.name, each.what, each.elements) for each in found.changes] == [

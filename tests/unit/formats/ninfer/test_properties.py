@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.build.ninfer import corpus
+from tensorark import files
 from tensorark.conversion.as_zt_model import payload_of
 from tensorark.errors import Error
-from tensorark.files import file as api
 from tensorark.formats.ninfer.write import encode_json
 from tensorark.integrity.verify import verify
 from tensorark.ninfer.resplit import resplit
@@ -25,7 +25,7 @@ IMAGE = entry(TEXT, PAYLOAD)
 
 def use_up(path):
     """Do with a file what can be done with one; only our errors may come of it."""
-    with suppress(Error), api.open(path, io="pread") as file:
+    with suppress(Error), files.open(path, io="pread") as file:
         for name in file:
             with suppress(Error):
                 file[name].numpy()
@@ -34,7 +34,7 @@ def use_up(path):
                 file.parameters[name].numpy()
         verify(file, threads=1)
     with suppress(Error):
-        api.validate(path)
+        files.validate(path)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(TEXT) + 40), st.integers(0, 255)), max_size=4))
@@ -97,8 +97,8 @@ CUT_POINTS = st.lists(st.integers(1, len(LONG) - 1), unique=True, max_size=6).ma
 def test_splitting_anew_never_changes_payload(tmp_path_factory, cuts, limit):
     folder = tmp_path_factory.mktemp("set")
     source = write_set(folder, DIRECTORY, LONG, cuts)
-    files = resplit(source, folder / "out.ninfer", max_file_bytes=limit)
-    with api.open(files[0]) as again, api.open(source) as first:
+    made = resplit(source, folder / "out.ninfer", max_file_bytes=limit)
+    with files.open(made[0]) as again, files.open(source) as first:
         for name in first:
             assert bytes(first[name].raw()) == bytes(again[name].raw())
         assert b"".join(payload_of(again, again.catalog.native)) == LONG
@@ -125,4 +125,4 @@ def test_every_prefix_of_a_file_is_answered(path, tmp_path):
         cut = tmp_path / "cut.ninfer"
         cut.write_bytes(image[:length])
         with pytest.raises(Error):
-            api.open(cut, io="pread").close()
+            files.open(cut, io="pread").close()

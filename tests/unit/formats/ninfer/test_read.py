@@ -12,12 +12,12 @@ import pytest
 
 import tensorark
 from conformance.build.ninfer import corpus
+from tensorark import files
 from tensorark.core.conversation import drive
 from tensorark.core.limits import Limits
 from tensorark.core.model import Span
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, ReadFailed, Rejected, Unsupported
-from tensorark.files import file as api
 from tensorark.formats.ninfer.address import Address
 from tensorark.formats.ninfer.read import GUESS, read
 from tensorark.integrity.verify import verify
@@ -69,7 +69,7 @@ def test_a_long_directory_takes_two_round_trips():
 
 
 def test_the_model_of_an_artifact(tmp_path):
-    with api.open(model(tmp_path, CUTS)) as file:
+    with files.open(model(tmp_path, CUTS)) as file:
         assert file.format.name == "ninfer"
         assert list(file) == ["w.q4", "w.bf16", "a.div"]
         assert file.catalog.files == tuple(f"model.ninfer.part-000{i}" for i in (1, 2, 3))
@@ -89,7 +89,7 @@ def test_the_model_of_an_artifact(tmp_path):
 @pytest.mark.parametrize("io", ["mmap", "pread"])
 @pytest.mark.parametrize("cuts", [(), CUTS, tuple(range(1, len(PAYLOAD), 97))])
 def test_values_do_not_depend_on_where_files_end(tmp_path, io, cuts):
-    with api.open(model(tmp_path, cuts), io=io) as file:
+    with files.open(model(tmp_path, cuts), io=io) as file:
         wanted = np.array([[code(n, k) for k in range(130)] for n in range(3)], np.float32)
         assert np.array_equal(file["w.q4"].numpy(), wanted)
         assert np.array_equal(file["w.q4"][1, 5:100:3], wanted[1, 5:100:3])
@@ -101,7 +101,7 @@ def test_values_do_not_depend_on_where_files_end(tmp_path, io, cuts):
 
 
 def test_an_opened_set_pickles(tmp_path):
-    with api.open(model(tmp_path, CUTS)) as file:
+    with files.open(model(tmp_path, CUTS)) as file:
         again = pickle.loads(pickle.dumps(file))
     assert again["a.div"].numpy() == np.float32(0.5)
     again.close()
@@ -111,7 +111,7 @@ def test_the_set_may_be_moved_and_linked(tmp_path):
     (tmp_path / "a").mkdir()
     model(tmp_path / "a", CUTS)
     (tmp_path / "a").rename(tmp_path / "b")
-    with api.open(tmp_path / "b/model.ninfer") as file:
+    with files.open(tmp_path / "b/model.ninfer") as file:
         assert file["a.div"].numpy() == np.float32(0.5)
 
 
@@ -141,12 +141,12 @@ def test_a_broken_directory_does_not_open(tmp_path, change, code):
     change(directory)
     path = write_set(tmp_path, directory, PAYLOAD)
     with pytest.raises(Rejected) as caught:
-        api.open(path)
+        files.open(path)
     assert caught.value.code == code
 
 
 def test_parts_that_do_not_cover_a_parameter_are_an_error_of_whoever_asks(tmp_path):
-    with api.open(model(tmp_path)) as file:
+    with files.open(model(tmp_path)) as file:
         view = file.parameters["text/row"]
         assert view.numpy((13, 10)).shape == (13, 10)
         with pytest.raises(Error) as caught:
@@ -161,7 +161,7 @@ def test_parts_that_do_not_cover_a_parameter_are_an_error_of_whoever_asks(tmp_pa
 def test_an_unknown_encoding_fails_where_it_is_interpreted(tmp_path, member, value, code):
     directory = json.loads(dumps(DIRECTORY))
     directory["objects"][2][member] = value
-    with api.open(write_set(tmp_path, directory, PAYLOAD)) as file:
+    with files.open(write_set(tmp_path, directory, PAYLOAD)) as file:
         assert file["w.q4"].shape == (3, 130)
         assert len(file["w.q4"].raw()) == OBJECTS[2]["bytes"]
         assert file["w.bf16"].numpy().shape == (8, 2)
@@ -177,14 +177,14 @@ def test_a_divisor_of_another_shape_fails_where_it_is_used(tmp_path):
     directory = json.loads(dumps(DIRECTORY))
     use = directory["uses"][0]
     use["auxiliaries"]["activation_input_divisor"] = {"object": "w.bf16"}
-    with api.open(write_set(tmp_path, directory, PAYLOAD)) as file:
+    with files.open(write_set(tmp_path, directory, PAYLOAD)) as file:
         assert [each.rule for each in verify(file).findings] == ["ninfer.activation-divisor"]
 
 
 def test_a_missing_continuation_fails_only_what_touches_it(tmp_path):
     path = model(tmp_path, CUTS)
     Path(f"{path}.part-0001").unlink()
-    with api.open(path) as file:
+    with files.open(path) as file:
         assert file["w.bf16"].numpy().shape == (8, 2)
         with pytest.raises(ReadFailed) as caught:
             file["w.q4"].numpy()
@@ -198,13 +198,13 @@ def test_a_missing_continuation_fails_only_what_touches_it(tmp_path):
 def test_a_slice_needs_the_continuations_of_its_rows_alone(tmp_path, io):
     (stored,) = (each for each in OBJECTS if each["id"] == "w.bf16")
     cut = stored["offset"] + stored["bytes"] // 2  # between rows 3 and 4 of 8
-    with api.open(model(tmp_path)) as file:
+    with files.open(model(tmp_path)) as file:
         whole = file["w.bf16"].numpy(copy=True)
     path = write_set(tmp_path, DIRECTORY, PAYLOAD, (cut,), "cut.ninfer")
-    with api.open(path, io=io) as file:
+    with files.open(path, io=io) as file:
         assert (file["w.bf16"][2:6:3, ::-1] == whole[2:6:3, ::-1]).all()
     (tmp_path / "cut.ninfer.part-0001").unlink()
-    with api.open(path, io=io) as file:
+    with files.open(path, io=io) as file:
         assert (file["w.bf16"][1:4, 1] == whole[1:4, 1]).all()
         assert file["w.q4"][2, 0] == code(2, 0)
         with pytest.raises(ReadFailed):
@@ -217,7 +217,7 @@ def test_a_continuation_of_another_set_does_not_match(tmp_path):
     data = bytearray(foreign.read_bytes())
     data[16] ^= 1
     foreign.write_bytes(data)
-    with api.open(path) as file:
+    with files.open(path) as file:
         assert file["w.bf16"].numpy().shape == (8, 2)
         with pytest.raises(Rejected) as caught:
             file["w.q4"].numpy()
@@ -227,7 +227,7 @@ def test_a_continuation_of_another_set_does_not_match(tmp_path):
 
 
 def test_records_of_a_directory(tmp_path):
-    with api.open(model(tmp_path, provenance={"from": "nothing"})) as file:
+    with files.open(model(tmp_path, provenance={"from": "nothing"})) as file:
         directory = file.catalog.native
         assert directory.provenance == {"from": "nothing"}
         assert directory.object("r.tok").encoding == "raw_bytes_v1"
@@ -288,7 +288,7 @@ def test_the_directory_has_a_cap():
 def test_structural_reading_leaves_objects_to_whoever_reads_them():
     path = corpus.HERE / "reject/tensor-bytes.ninfer"
     assert [each.rule for each in tensorark.validate(path)] == ["ninfer.tensor-bytes"]
-    with api.open(path) as file:
+    with files.open(path) as file:
         assert file["w"].shape == (2, 2)
 
 
@@ -367,12 +367,12 @@ if (VECTORS := shared()) is not None:
     def test_bad_files(each):
         wanted = BAD[each["id"]]
         if wanted is None:
-            with api.open(VECTORS / each["path"]) as file:
+            with files.open(VECTORS / each["path"]) as file:
                 notes = {note.rule for note in verify(file).notes}
                 assert notes == {"ninfer.gap-bytes"}
             return
         with pytest.raises(Error) as caught:
-            api.open(VECTORS / each["path"])
+            files.open(VECTORS / each["path"])
         assert caught.value.code == wanted
 
     @pytest.mark.parametrize("each", KNOWN["files"], ids=lambda each: each["entry"])
@@ -383,7 +383,7 @@ if (VECTORS := shared()) is not None:
 
         for file in each["files"]:
             shutil.copy(VECTORS / file["path"], tmp_path)
-        with api.open(tmp_path / Path(each["entry"]).name) as file:
+        with files.open(tmp_path / Path(each["entry"]).name) as file:
             directory = file.catalog.native
             assert directory.artifact_id == each["artifact_id"]
             assert directory.frame.payload_start == each["payload_offset"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tensorark import files
 from tensorark.conversion.as_zt_model import payload_of
 from tensorark.conversion.pipeline import convert
 from tensorark.edit.metadata import edit_metadata
@@ -21,7 +22,6 @@ from tensorark.errors import (
     ReadFailed,
     Unsupported,
 )
-from tensorark.files import file as api
 from tensorark.formats.ninfer.directory import StoredTensor
 from tensorark.formats.ninfer.write import (
     NewResource,
@@ -75,7 +75,7 @@ def large(folder, size=50_000, **members):
 
 
 def whole_payload(path):
-    with api.open(path) as file:
+    with files.open(path) as file:
         return b"".join(payload_of(file, file.catalog.native))
 
 
@@ -232,22 +232,22 @@ def test_splitting_and_joining_copies_payload_and_catalog_verbatim(tmp_path):
 
     source = tmp_path / "odd.ninfer"
     source.write_bytes(entry(text, bytes(payload)))
-    files = resplit(source, tmp_path / "split.ninfer", max_file_bytes=8192)
-    assert len(files) == 3
+    made = resplit(source, tmp_path / "split.ninfer", max_file_bytes=8192)
+    assert len(made) == 3
     joined = tmp_path / "joined.ninfer"
-    resplit(files[0], joined, artifact_id=ARTIFACT)
+    resplit(made[0], joined, artifact_id=ARTIFACT)
     assert whole_payload(joined) == payload
-    with api.open(joined) as file:
+    with files.open(joined) as file:
         assert file.catalog.native.text.rstrip() == text.rstrip()
 
 
 def test_a_rewritten_file_has_no_leftover_of_the_old_table(tmp_path):
     source, _ = large(tmp_path, provenance={"files": [1], "text": '"files":[]'})
-    files = resplit(source, tmp_path / "split.ninfer", max_file_bytes=8192)
-    with api.open(files[0]) as file:
+    made = resplit(source, tmp_path / "split.ninfer", max_file_bytes=8192)
+    with files.open(made[0]) as file:
         root = file.catalog.native.root
         assert root["provenance"] == {"files": [1], "text": '"files":[]'}
-        assert len(root["files"]) == len(files) > 2
+        assert len(root["files"]) == len(made) > 2
 
 
 # -------------------------------------------------------------------------------------- publication
@@ -268,7 +268,7 @@ def test_an_entry_that_appears_meanwhile_takes_the_set_back(tmp_path, monkeypatc
     """The loser of two writers removes the continuations that it had published already."""
     source, payload = large(tmp_path)
     target = tmp_path / "out.ninfer"
-    with api.open(source) as file:
+    with files.open(source) as file:
         directory = file.catalog.native
         members = dict(directory.root)
         planned = plan(
@@ -362,7 +362,7 @@ def test_a_resource_is_replaced_without_touching_anything_else(tmp_path):
     target = tmp_path / "new.ninfer"
     template = b"{# a longer template #}" * 500
     replace_resources(source, target, {"chat_template.jinja": template})
-    with api.open(source) as old, api.open(target) as new:
+    with files.open(source) as old, files.open(target) as new:
         assert read_resource(new, "chat_template.jinja") == template
         assert read_resource(new, "text/tokenizer.json") == TOKENS
         assert read_resource(old, "chat_template.jinja") == TEMPLATE
@@ -381,7 +381,7 @@ def test_a_resource_of_an_unknown_encoding_is_not_read(tmp_path):
     objects = [dict(each) for each in OBJECTS]
     objects[0]["encoding"] = "packed_v9"
     source = model(tmp_path, objects=objects)
-    with api.open(source) as file, pytest.raises(Unsupported) as caught:
+    with files.open(source) as file, pytest.raises(Unsupported) as caught:
         read_resource(file, "tokenizer.json")
     assert caught.value.code == "unknown-encoding"
 
@@ -406,7 +406,7 @@ def test_a_shared_resource_stays_for_its_other_roles(tmp_path):
     with pytest.raises(InvalidInput):
         replace_resources(source, target, {"b": b""})
     replace_resources(source, target, {"text/a": b"fresh"})
-    with api.open(target) as file:
+    with files.open(target) as file:
         assert read_resource(file, "text/a") == b"fresh"
         assert read_resource(file, "b") == TOKENS
         assert read_resource(file, "vision/a") == TEMPLATE
@@ -419,7 +419,7 @@ def test_a_shared_resource_stays_for_its_other_roles(tmp_path):
 def test_through_a_zt_and_back_gives_the_same_file(tmp_path):
     source = model(tmp_path)
     convert(source, tmp_path / "hub.zt")
-    with api.open(tmp_path / "hub.zt") as hub, api.open(source) as file:
+    with files.open(tmp_path / "hub.zt") as hub, files.open(source) as file:
         assert sorted(hub) == sorted([*file.catalog.native.ids, "tensorark.ninfer"])
         assert hub["w.q4"].layout == "ninfer.row_split_k128_v1"
         assert hub["w.q4"].numpy().tobytes() == file["w.q4"].numpy().tobytes()
@@ -438,7 +438,7 @@ def test_a_set_through_a_zt_keeps_catalog_payload_and_odd_bytes(tmp_path):
     )
     assert len(done.files) > 1
     assert whole_payload(tmp_path / "back.ninfer") == payload
-    with api.open(source) as a, api.open(tmp_path / "back.ninfer") as b:
+    with files.open(source) as a, files.open(tmp_path / "back.ninfer") as b:
         left, right = dict(a.catalog.native.root), dict(b.catalog.native.root)
         assert left.pop("files") != right.pop("files")
         assert left == right
@@ -448,7 +448,7 @@ def test_a_set_through_a_zt_keeps_catalog_payload_and_odd_bytes(tmp_path):
 def test_what_an_earlier_version_carried_comes_back(tmp_path):
     source = model(tmp_path)
     convert(source, tmp_path / "hub.zt")
-    with api.open(tmp_path / "hub.zt") as hub:
+    with files.open(tmp_path / "hub.zt") as hub:
         carried = {"ninfer": hub.attributes["ninfer"]}
         with Writer(tmp_path / "old.zt", attributes=carried) as writer:
             for name in hub.keys() - {"tensorark.ninfer"}:
@@ -501,7 +501,7 @@ def test_a_zt_that_was_altered_is_refused(tmp_path, spoil):
     import numpy as np
 
     convert(model(tmp_path), tmp_path / "hub.zt")
-    with api.open(tmp_path / "hub.zt") as hub:
+    with files.open(tmp_path / "hub.zt") as hub:
         attribute = dict(hub.attributes["ninfer"])
         if spoil == "text":
             attribute["directory"] = attribute["directory"].replace("w.q4", "w.q5", 1)
@@ -564,11 +564,11 @@ def test_a_small_file_does_not_become_one_of_zeros_that_fills_a_disk(tmp_path, s
     source = model(tmp_path)
     if suffix == ".zt":
         convert(source, path)
-        with api.open(path) as file:
+        with files.open(path) as file:
             carried = dict(file.attributes["ninfer"])
     else:
         export_objects(source, path)
-        with api.open(path) as file:
+        with files.open(path) as file:
             carried = json.loads(file.catalog.attributes["ninfer"])
     if spoil == "text":
         carried["json_bytes"] = 1 << 39

@@ -9,8 +9,8 @@ import pytest
 
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.rules import RULES
+from tensorark import files
 from tensorark.errors import Error, Rejected, Unsupported
-from tensorark.files import file as api
 from tensorark.formats import tensorbit
 from tensorark.formats.tensorbit.rules import TOLERATED, UNUSABLE, UNUSABLE_ALONE
 from tensorark.integrity.verify import verify
@@ -34,18 +34,18 @@ def outcome(action):
 
 
 def decode(path):
-    with api.open(path, io="pread") as file:
+    with files.open(path, io="pread") as file:
         for name in file:
             file[name].numpy()
 
 
 def answers(path):
     """Return the outcome of each operation, and the rules that each names."""
-    found = {"open": outcome(lambda: api.open(path, io="pread").close())}
+    found = {"open": outcome(lambda: files.open(path, io="pread").close())}
     if found["open"][0] != "accept":
         return found
     found["decode"] = outcome(lambda: decode(path))
-    with api.open(path, io="pread") as file:
+    with files.open(path, io="pread") as file:
         done = verify(file, threads=1)
     rules = {each.rule for each in done.findings}
     verdict = "reject" if rules else "refuse" if done.refused else "accept"
@@ -70,14 +70,14 @@ def test_gets_the_verdict_of_the_index(path):
 @pytest.mark.parametrize("path", [p for p, each in FILES.items() if each["class"] == "reject"])
 def test_validating_finds_one_fault_of_that_rule(path):
     rule = FILES[path]["rule"]
-    found = [each.rule for each in api.validate(corpus.HERE / path)]
+    found = [each.rule for each in files.validate(corpus.HERE / path)]
     assert found == ([] if RULES[rule].stage == "content" else [rule])
 
 
 @pytest.mark.parametrize("path", [p for p, each in FILES.items() if each["contents"]])
 def test_reads_what_was_put_in(path):
     wanted = json.loads((corpus.HERE / FILES[path]["contents"]).read_bytes())
-    with api.open(corpus.HERE / path, io="pread") as file:
+    with files.open(corpus.HERE / path, io="pread") as file:
         assert list(file) == list(wanted["tensors"])
         facts = file.attributes.get(KEY, {})
         for key in {"architecture", "config"} & wanted.keys():
@@ -110,7 +110,7 @@ def test_every_rule_has_a_file_and_every_rule_of_the_table_a_function():
 @pytest.mark.parametrize("path", [p for p, e in FILES.items() if e["expect"]["open"] == "reject"])
 def test_every_message_names_rule_section_and_place(path):
     with pytest.raises(Error) as caught:
-        api.open(corpus.HERE / path, io="pread")
+        files.open(corpus.HERE / path, io="pread")
     error = caught.value
     assert error.code == FILES[path]["rule"]
     assert error.section == FILES[path]["section"]
@@ -124,9 +124,9 @@ def test_a_lenient_reading_lets_pass_what_is_tolerated_and_says_so(path):
     single_is_unusable = path.endswith(".tb") and rule in UNUSABLE_ALONE
     if rule not in TOLERATED or single_is_unusable:
         with pytest.raises(Rejected):
-            api.open(corpus.HERE / path, lenient=True)
+            files.open(corpus.HERE / path, lenient=True)
         return
-    with api.open(corpus.HERE / path, lenient=True) as file:
+    with files.open(corpus.HERE / path, lenient=True) as file:
         record = file.catalog.native
         assert rule in {each.rule for each in record.forgiven}
         without_type = path == "reject/precision.tbm"  # neither header nor index give one

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tensorark
+from tensorark import files
 from tensorark.edit.tensorbit_repair import mend
 from tensorark.errors import Rejected
-from tensorark.files import file as api
 from tensorark.layouts.nm import values as nm
 from tests.conformance.corpus_files import shared
 
@@ -57,7 +57,7 @@ NOT_TOLERATED = {
 
 
 def opened(known, *, lenient=False):
-    return api.open(FOLDER / known["file"], io="pread", lenient=lenient)
+    return files.open(FOLDER / known["file"], io="pread", lenient=lenient)
 
 
 @pytest.mark.parametrize("known", READ, ids=lambda known: known["file"])
@@ -145,7 +145,7 @@ def test_quantised_values_are_those_of_the_public_runtime(known):
 if FOLDER:
 
     def test_the_directory_opens_by_its_folder_and_has_the_tensors_of_its_manifest():
-        with api.open(FOLDER / "directory_mode") as file:
+        with files.open(FOLDER / "directory_mode") as file:
             assert file.format.name == "tensorbit-directory"
             assert file["model.norm.weight"].shape == (16,)
             assert len(file) == 6
@@ -159,8 +159,8 @@ if FOLDER:
         offsets = [change for change in done.changes if ": offset " in change]
         assert len(offsets) == 10
         with (
-            api.open(tmp_path / "right.tbm") as mended,
-            api.open(FOLDER / "run_builder/mixed_dtypes.tbm") as original,
+            files.open(tmp_path / "right.tbm") as mended,
+            files.open(FOLDER / "run_builder/mixed_dtypes.tbm") as original,
         ):
             assert tensorark.verify(mended).ok
             assert set(mended) == set(original)
