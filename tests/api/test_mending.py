@@ -23,11 +23,12 @@ from conformance.build.tensorbit.image import (
 from tensorark import files
 from tensorark.conversion.pipeline import convert
 from tensorark.core.conversation import drive
-from tensorark.edit.tensorbit_repair import config_of, explain, is_tensorbit, join, mend, part
+from tensorark.edit.tensorbit_repair import config_of, is_tensorbit, join, mend, part
 from tensorark.errors import InvalidInput, Rejected, Unsupported
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size, walk
 from tensorark.integrity.verify import verify
 from tensorark.report.diagnosis import diagnose
+from tensorark.report.tensorbit import explain
 
 AFTER = len(sparse().data)
 

@@ -15,13 +15,14 @@ from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.image import container, dense, entry, index, sparse
 from tensorark import files
 from tensorark.conversion.pipeline import convert
-from tensorark.edit import tensorbit_repair as mending
+from tensorark.edit.tensorbit_repair import mend
 from tensorark.errors import Error
 from tensorark.files.identify import identify
 from tensorark.formats.tensorbit.read import sniff_blob, sniff_container, sniff_directory
 from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
 from tensorark.report.sparsity import counts
+from tensorark.report.tensorbit import explain
 
 SMALL = [
     each["path"]
@@ -51,9 +52,9 @@ def everything(path):
             verify(file, threads=1)
             list(counts(file))
     with contextlib.suppress(Error):
-        assert mending.explain(path).words is not None
+        assert explain(path).words is not None
     with contextlib.suppress(Error):
-        mending.mend(path, path.with_name("mended.tbm"), overwrite=True)
+        mend(path, path.with_name("mended.tbm"), overwrite=True)
         files.open(path.with_name("mended.tbm")).close()
 
 

@@ -6,7 +6,6 @@ Weights and masks are copied as they are unless a change to them was asked for.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -23,39 +22,25 @@ from tensorark.conversion.target import Options, Progress, Settled, Target
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.matching import choose
-from tensorark.core.model import Catalog, Part, Span, Tensor
-from tensorark.core.rules import Finding, Reading
-from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, place, quoted
+from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import added, brought_home
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.formats.tensorbit import rules
-from tensorark.formats.tensorbit.frame import HEADER_SIZE, PRECISIONS, VERSION, Header
-from tensorark.formats.tensorbit.index import Claim
-from tensorark.formats.tensorbit.layouts import Blob, build_tensor
+from tensorark.formats.tensorbit.frame import HEADER_SIZE
+from tensorark.formats.tensorbit.layouts import build_tensor
 from tensorark.formats.tensorbit.read import Record, tied
-from tensorark.formats.tensorbit.runtime import Remark, layers_of, remarks
-from tensorark.formats.tensorbit.survey import Survey, described, surveyed
-from tensorark.formats.tensorbit.walk import (
-    Found,
-    Repair,
-    guessed_shape,
-    hidden_size,
-    match,
-    walk,
-)
+from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repair_facts
+from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
 from tensorark.io.inputs import operation
-from tensorark.io.local import LocalSource
 from tensorark.layouts.nm.rules import ID, KEY, Sparse, mask_size, members
 
 if TYPE_CHECKING:
     from tensorark.layouts.nm.values import Window
 
 __all__ = [
-    "Explained",
     "Mended",
     "config_of",
-    "explain",
     "is_tensorbit",
     "join",
     "mend",
@@ -83,114 +68,6 @@ class Mended:
     tensors: int
     changes: tuple[str, ...]
     dropped: tuple[Loss, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
-    """What is known about a Tensorbit file: faults, what the public runtime makes of it, blobs.
-
-    `blobs` were found by walking; `repairs` are what writing it anew would change, None where that
-    is refused, for the `reason`. `orphans` are the blobs of which no entry speaks, and `gaps` the
-    other bytes of which none does. `masks` are those that were not read.
-    """
-
-    __repr__ = brief
-
-    findings: tuple[Finding, ...]
-    remarks: tuple[Remark, ...]
-    blobs: int
-    repairs: tuple[str, ...] | None
-    reason: Error | None = None
-    orphans: tuple[Found, ...] = ()
-    gaps: tuple[Span, ...] = ()
-    masks: int = 0
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The same in sentences."""
-        found = [
-            f"{each.detail[:1].upper()}{each.detail[1:]}, at {place(each.where)} ({each.rule})."
-            for each in self.findings[:_SHOWN]
-        ]
-        if self.findings and self.blobs:
-            found.append(f"Walking from blob to blob finds {self.blobs} of them.")
-        if self.findings and self.repairs is not None:
-            lost = " --drop gaps" if self.orphans or self.gaps else ""
-            found.append(f"`tark repack{lost}` writes a right one.")
-            found += _some([f"It would change this: {each}." for each in self.repairs], "changes")
-        elif self.findings and self.reason is not None:
-            found.append(f"`tark repack` is refused: {self.reason.detail}.")
-            hint = self.reason.hint
-            found += [f"{hint.tark}."] if isinstance(hint, Hint) else []
-        found += _some(
-            [f"A blob has no entry in the index: {_copied(each)}" for each in self.orphans],
-            "blobs without an entry",
-        )
-        found += _some(
-            [f"Bytes {each.offset} to {each.end} belong to no entry." for each in self.gaps], "gaps"
-        )
-        if self.masks:
-            found.append("Whether weights and masks agree is what `tark verify` judges.")
-        return (*found, *_some([f"{each.detail}." for each in self.remarks], "remarks"))
-
-
-_SHOWN: Final = 12
-
-
-def _some(words: Sequence[str], what: str) -> list[str]:
-    """Return the first few of many sentences, and how many more there are."""
-    more = len(words) - _SHOWN
-    return [*words[:_SHOWN], *([f"And {more} more {what}."] if more > 0 else [])]
-
-
-def explain(path: PathLike) -> Explained:
-    """Say what is wrong with a Tensorbit file, and what the public runtime makes of it.
-
-    Raises:
-        Rejected: when its index cannot be read at all.
-    """
-    with files.open(path, lenient=True) as file:
-        record = _record(file)
-        work = _Work(file, record)
-        reason: Error | None = None
-        try:
-            work.find()
-            work.describe(config=None, architecture=None, layers=True)
-        except (Rejected, Unsupported) as error:
-            reason = error
-        places = {claim.offset for claim in record.index.claims}
-        lost = Survey(tuple(each for each in work.found if each.offset not in places))
-        if reason is None:
-            lost = drive(surveyed(work.record), file.source)
-        left_out = [f"{name}: left out" for name in work.record.left_out]
-        return Explained(
-            findings=record.forgiven,
-            remarks=tuple(remarks(record)),
-            blobs=len(work.found),
-            repairs=None if reason is not None else (*work.changes, *left_out),
-            reason=reason,
-            orphans=lost.orphans,
-            gaps=lost.dirty,
-            masks=sum(blob.header.mask_bytes > 0 for blob in work.record.blobs),
-        )
-
-
-def remains(path: PathLike) -> list[str]:
-    """Say which blobs are left of a container whose index cannot be read."""
-    name = os.fspath(path)
-    if not os.path.isfile(name):  # noqa: PTH113 - unlike that of `Path`, it never raises
-        return []
-    with LocalSource(name) as source:
-        found = drive(walk(source.size()), source)
-    return _some([f"A blob is left: {_copied(each)}" for each in found], "blobs")
-
-
-def _copied(blob: Found) -> str:
-    """Say what a blob is, and how to make a `.tb` of it."""
-    return (
-        f"{described(blob)}. To take it out: tail -c +{blob.offset + 1} FILE | "
-        f"head -c {blob.end - blob.offset} > COPY.tb"
-    )
 
 
 def is_tensorbit(path: PathLike) -> bool:
@@ -418,92 +295,22 @@ class _Work:
     attributes: dict[str, object] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
     made: dict[str, Pieces] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all entries of the index, of those too that were not chosen."""
-        return [claim.name for claim in self.record.index.claims]
 
     def find(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
         """Find the chosen tensors, where the index says or where their blobs are.
 
         What is not chosen is not judged, and keeps nothing from being mended.
         """
-        chosen = {*choose(self.names, include, exclude)}
-        unchosen = [name for name in dict.fromkeys(self.names) if name not in chosen]
-        self.changes += [f"{name}: left out" for name in unchosen]
-        forgiven = [each for each in self.record.forgiven if self._name_of(each.where) in chosen]
-        if self.record.kind == "tbm":
-            self._mend([row for row, name in enumerate(self.names) if name in chosen])
-            forgiven = [each for each in forgiven if each.rule == "tb.entry-dtype"]
-            words = [
-                f"{place(each.where)}: {each.found} → the type of the header" for each in forgiven
-            ]
-        else:
-            left_out = tuple(name for name in self.record.left_out if name in chosen)
-            held = tuple(blob for blob in self.record.blobs if blob.claim.name in chosen)
-            self.record = replace(self.record, blobs=held, left_out=left_out)
-            words = [f"{each.detail} ({each.rule})" for each in forgiven]
-        self.changes += words
-        blobs = self.record.blobs
-        for blob in blobs:
-            name = blob.claim.name
-            if name in self.tensors:
-                self.changes.append(f"{quoted(name)} is named twice: the first is kept")
-                continue
-            self.tensors[name] = build_tensor(blob)
-        self.tensors = self._with_carried(tied(blobs, self.tensors))
-
-    def _mend(self, rows: Sequence[int]) -> None:
-        """Put the blobs of some entries where they are, not where they were said to be."""
-        repair = self._matched(rows)
-        self.changes += repair.changes
-        blobs = tuple(self._judged(repair.claims))
-        self.record = replace(self.record, blobs=blobs, left_out=(), others=repair.others)
-
-    def _name_of(self, where: tuple[str | int, ...]) -> str:
-        """Return the name of the entry that a place is in; of a blob alone, its own."""
-        inside = where[:1] == ("tensors",) and len(where) > 1 and isinstance(where[1], int)
-        return self.record.index.claims[int(where[1]) if inside else 0].name
-
-    def _matched(self, rows: Sequence[int]) -> Repair:
-        """Give the entries of `rows` their blobs."""
-        claims = self.record.index.claims
-        self.found = drive(walk(self.record.text.offset), self.file.source)
-        repair = match(claims, self.found, rows)
-        if repair is None:
-            raise Unsupported(
-                "there is no telling which blob belongs to which entry of the index",
-                code="unmatched",
-                path=self.file.path,
-                expected=f"{len({claim.offset for claim in claims})} blobs",
-                found=len(self.found),
-                hint=Hint(
-                    "diagnose() says where each blob lies, and exclude leaves entries out",
-                    tark="`tark doctor` says where each blob lies; `tark mend --exclude` "
-                    "leaves entries out",
-                ),
-            )
-        return repair
-
-    def _judged(self, claims: Mapping[int, Claim]) -> list[Blob]:
-        """Return the blobs of some entries, when no rule is broken by them."""
-        starts = {each.offset: each for each in self.found}
-        blobs = [self._blob(row, claim, starts[claim.offset]) for row, claim in claims.items()]
+        chosen = {*choose(names_of(self.record.index), include, exclude)}
+        found = drive(blobs_of(self.record), self.file.source)
         try:
-            for phase in rules.BLOB_PHASES:
-                Reading().require(phase, blobs)
-        except Rejected as error:
-            if len(claims) > 1 and error.where[:1] == ("tensors",):
-                name = quoted(self._name_of(error.where))
-                error.hint = Hint(
-                    f"exclude=[{name}] mends the others",
-                    tark=f"`tark mend --exclude {name}` mends the others",
-                )
+            self.record, self.changes = repair(self.record, found, chosen)
+        except (Rejected, Unsupported) as error:
             error.located(self.file.path)
             raise
-        return blobs
+        for blob in self.record.blobs:
+            self.tensors.setdefault(blob.claim.name, build_tensor(blob))
+        self.tensors = self._with_carried(tied(self.record.blobs, self.tensors))
 
     def _with_carried(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors with the attributes that the file carries for them as text."""
@@ -514,20 +321,6 @@ class _Work:
             )
             for name, each in tensors.items()
         }
-
-    def _blob(self, row: int, claim: Claim, found: Found) -> Blob:
-        header = self._header(claim, found.header)
-        return Blob(header=header, claim=claim, limit=self.record.text.offset, row=row)
-
-    def _header(self, claim: Claim, header: Header) -> Header:
-        """Return a header of the version that exists, of a precision that does."""
-        if header.version != VERSION:
-            self.changes.append(f"{claim.name}: version {header.version} → {VERSION}")
-            header = replace(header, version=VERSION)
-        if header.precision >= len(PRECISIONS) and claim.dtype in PRECISIONS:
-            self.changes.append(f"{claim.name}: precision {header.precision} → 0")
-            header = replace(header, precision=0)
-        return header
 
     def describe(
         self,
@@ -547,17 +340,10 @@ class _Work:
         if architecture is not None:
             self.changes.append(f"architecture {facts.get('architecture')} → {architecture}")
             facts["architecture"] = architecture
-        stated, count = facts.get("config"), layers_of(self.names)
-        if layers and isinstance(stated, dict) and count:
-            before = stated.get("num_layers")
-            # A shard, or a model with layers that are not counted, states what names do not tell.
-            counts = config is None and before == len(self.record.index.claims)
-            if before != count and (before is None or counts):
-                facts["config"] = {**stated, "num_layers": count}
-                self.changes.append(f"config.num_layers {before} → {count}")
-        order = [name for name in self.record.index.members if name in {"config", "architecture"}]
-        if order == ["architecture", "config"]:
-            self.changes.append("config moved before architecture")
+        facts, changes = repair_facts(
+            facts, self.record.index, layers=layers, from_index=config is None
+        )
+        self.changes += changes
         if facts:
             self.attributes[KEY] = facts
 

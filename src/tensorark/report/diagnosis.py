@@ -178,7 +178,7 @@ def _of_tensorbit(path: str, known: str | None, findings: tuple[Finding, ...]) -
     """Say how a broken Tensorbit index can be made right, and what the public runtime does."""
     if known not in _TENSORBIT and not any(each.rule.startswith("tb.") for each in findings):
         return []
-    from tensorark.edit.tensorbit_repair import explain, remains
+    from tensorark.report.tensorbit import explain, remains
 
     try:
         words = explain(path).words
