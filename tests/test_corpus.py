@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
+import pkgutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import tensorark
 from conformance import run
+from tensorark.core.rules import Rule, all_rules
 from tensorark.formats import FORMATS
 from tensorark.formats.ninfer import survey
 from tensorark.formats.tensorbit import survey as unspoken
+from tensorark.layouts.dense import rules as dense
 from tensorark.layouts.ninfer import remarks as negative
 from tests.judge import answer
 from tests.rulebook import CONFORMANCE as CORPUS
@@ -26,8 +31,23 @@ WE_DIFFER = {
 }
 
 
-def test_no_id_is_that_of_two_rules():
-    assert [id_ for id_, rules in RULES.items() if len(rules) > 1] == []
+def test_every_rule_stands_where_all_rules_are_sought():
+    """Nowhere else in the library, and once."""
+    found = {}
+    for module in pkgutil.walk_packages(tensorark.__path__, "tensorark."):
+        if module.name != "tensorark.__main__":
+            for value in vars(importlib.import_module(module.name)).values():
+                held = value if isinstance(value, tuple) else (value,)
+                found |= {each: None for each in held if isinstance(each, Rule)}
+    assert sorted(found, key=lambda each: each.id) == [*all_rules()]
+    assert len(RULES) == len(all_rules())
+
+
+def test_two_rules_of_one_id_are_an_error(monkeypatch):
+    twin = replace(dense.dense_parts, section="another")
+    monkeypatch.setattr(dense, "twin", twin, raising=False)
+    with pytest.raises(ValueError, match=r"two rules are called zt\.dense-parts"):
+        all_rules.__wrapped__()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file["path"])
@@ -43,7 +63,7 @@ def test_every_file_gets_the_outcome_and_the_rule_it_names(file):
 @pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
 def test_every_rule_of_a_corpus_is_a_function_of_the_same_section_and_stage(corpus):
     for listed in corpus["rules"]:
-        (rule,) = RULES[listed["id"]]
+        rule = RULES[listed["id"]]
         assert (rule.section, rule.stage) == (listed["section"], listed["stage"]), rule.id
         assert rule.requirement.endswith("."), rule.id
 
@@ -65,7 +85,7 @@ def test_every_rule_of_the_library_stands_in_one_corpus():
 
 @pytest.mark.parametrize("each", FORMATS, ids=lambda each: each.name)
 def test_every_rule_that_a_format_registers_is_that_of_its_module(each):
-    assert [rule.id for rule in each.rules if RULES[rule.id] != [rule]] == []
+    assert [rule.id for rule in each.rules if RULES[rule.id] != rule] == []
     assert {rule.id for rule in each.rules} <= set(RULES)
 
 

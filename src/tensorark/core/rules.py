@@ -7,10 +7,13 @@ gathered. Knows no format.
 from __future__ import annotations
 
 import inspect
+import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Literal, TypeVar
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from tensorark.core.brief import brief
 from tensorark.core.limits import DEFAULT, Limits
@@ -92,6 +95,39 @@ def rule(
         return Rule(id_, section, stage, check)
 
     return make
+
+
+_HOMES: Final = ("tensorark.encodings", "tensorark.formats", "tensorark.layouts")
+"""The packages whose folders hold rules, each a value of a module or in a tuple of one.
+
+Named as text: what stands above this module is loaded when all rules are asked for, never before.
+"""
+_NUMBERS: Final = "tensorark.layouts.numbers."
+"""What is loaded for numbers alone, such as torch, and holds no rules."""
+
+
+@cache
+def all_rules() -> tuple[Rule[Any], ...]:
+    """Return every rule of the library, by id. Loads every format, layout and encoding.
+
+    Raises:
+        ValueError: when two rules have one id.
+    """
+    found: dict[str, Rule[Any]] = {}
+    for each in _rules_of_modules():
+        if found.setdefault(each.id, each) != each:
+            raise ValueError(f"two rules are called {each.id}")
+    return tuple(found[id_] for id_ in sorted(found))
+
+
+def _rules_of_modules() -> Iterator[Rule[Any]]:
+    for home in _HOMES:
+        for module in pkgutil.walk_packages(import_module(home).__path__, f"{home}."):
+            if module.name.startswith(_NUMBERS):
+                continue
+            for value in vars(import_module(module.name)).values():
+                held = value if isinstance(value, tuple) else (value,)
+                yield from (each for each in held if isinstance(each, Rule))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorark.core.rules import Rule
+from tensorark.core.rules import all_rules
 
 CODES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -244,6 +244,10 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+_OF_CONTENT: Final = {"ninfer": "NInfer v3", "npz": "npz", "tb": "Tensorbit"}
+"""Whose rules those are by which no format judges when it is opened, by how their ids begin."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
     """What is known of a code: a rule of a format, or an error."""
@@ -270,7 +274,7 @@ def explain(code: str) -> Explained | None:
 
 
 def everything() -> Iterator[Explained]:
-    """Yield every rule, by format and in its order of judging, then every other code."""
+    """Yield every rule, those of opening in their order of judging, then every other code."""
     yield from _rules().values()
     for code, meaning in CODES.items():
         yield Explained(code=code, requirement=meaning)
@@ -278,41 +282,24 @@ def everything() -> Iterator[Explained]:
 
 @cache
 def _rules() -> Mapping[str, Explained]:
-    from tensorark.encodings.npy import codec as npy
-    from tensorark.encodings.zstd import rules as seekable
     from tensorark.formats import FORMATS
-    from tensorark.formats.ninfer import architecture, survey
-    from tensorark.formats.tensorbit.survey import NOTES as UNSPOKEN
-    from tensorark.layouts.content import CONTENT_RULES
-    from tensorark.layouts.ninfer.content import PAYLOAD_RULES
-    from tensorark.layouts.ninfer.remarks import NOTES
-    from tensorark.layouts.nm import values as nm
 
     examples = _examples()
-    every: list[tuple[str, Rule[Any]]] = [
-        (each.title, rule) for each in FORMATS for rule in each.rules
-    ]
-    every += [("payload", rule) for rule in CONTENT_RULES]
-    every += [("payload", rule) for rule in seekable.RULES]
-    every += [("Tensorbit", rule) for rule in nm.CONTENT_RULES]
-    every += [("Tensorbit", rule) for rule in UNSPOKEN]
-    every += [("npz", rule) for rule in npy.RULES]
-    every += [("NInfer v3", rule) for rule in PAYLOAD_RULES]
-    every += [("NInfer v3", rule) for rule in NOTES]
-    every += [("NInfer v3", rule) for rule in survey.NOTES]
-    every += [("NInfer v3", rule) for rule in architecture.RULES]
-    found: dict[str, Explained] = {}
-    for title, rule in every:
-        if rule.id not in found:
-            found[rule.id] = Explained(
+    titles = {rule.id: each.title for each in reversed(FORMATS) for rule in each.rules}
+    judged = {rule.id: rule for each in FORMATS for rule in each.rules}
+    return MappingProxyType(
+        {
+            rule.id: Explained(
                 code=rule.id,
                 requirement=rule.requirement,
                 section=rule.section,
                 stage=rule.stage,
-                format=title,
+                format=titles.get(rule.id) or _OF_CONTENT.get(rule.id.split(".")[0], "payload"),
                 example=examples.get(rule.id, ""),
             )
-    return MappingProxyType(found)
+            for rule in (judged | {rule.id: rule for rule in all_rules()}).values()
+        }
+    )
 
 
 def _examples() -> dict[str, Any]:
