@@ -16,7 +16,6 @@ import tensorark
 import tensorark.numpy as ark
 from tensorark.conversion.as_zt_model import description_of
 from tensorark.core.model import Catalog, Part, Raw, Tensor
-from tensorark.files.attributes import brought_home
 from tensorark.integrity.diff import STATEMENTS, diff_parameters
 from tensorark.integrity.sign import signature_path, verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set
@@ -124,7 +123,7 @@ def test_every_form_of_a_model_has_its_identity(form, arrays, tmp_path):
         assert identity(again) == wanted, other
         with tensorark.open(first) as a, tensorark.open(again) as b:
             assert tensorark.diff(a, b).is_equal, other
-            kept = brought_home(b.catalog).file
+            kept = b.catalog.attributes
             assert (kept["step"], kept["by"]) == (7, "us"), other
 
 

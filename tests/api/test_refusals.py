@@ -243,7 +243,7 @@ def test_a_pickled_file_finds_its_store_from_any_folder(tmp_path, monkeypatch):
         data = pickle.dumps(file)
     monkeypatch.chdir("/")
     with pickle.loads(data) as again:
-        assert again._options[3] == str(tmp_path / "store")
+        assert again._store == str(tmp_path / "store")
 
 
 @pytest.mark.parametrize(("name", "offset"), [("a", 131072), ("m", 65536), ("z", 65536)])

@@ -59,7 +59,7 @@ def test_a_store_is_where_it_was(folders, monkeypatch):
     with tensorark.open("m.zt", store="store") as file:
         monkeypatch.chdir(folders / "there")
         with pickle.loads(pickle.dumps(file)) as again:
-            assert Path(again._options[3]) == folders / "here" / "store"
+            assert Path(again._store) == folders / "here" / "store"
 
 
 def test_no_repr_and_no_log_line_steers_a_terminal(tmp_path, caplog):

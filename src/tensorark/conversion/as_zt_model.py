@@ -13,7 +13,6 @@ from typing import Final
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.errors import Unsupported
 from tensorark.files import File
-from tensorark.files.attributes import brought_home
 from tensorark.files.folder import require_whole
 from tensorark.formats.ninfer.describe import describe
 from tensorark.formats.ninfer.directory import (
@@ -47,14 +46,14 @@ def model_of(file: File) -> File:
         return file if description_of(file.catalog) else _artifact(file, native)
     if file.catalog.format == "zt":  # in these terms already
         return file
-    carried = brought_home(file.catalog)
     tensors = file.catalog.tensors
-    if carried.tensors:
+    if not all(file.catalog.tensor_attributes.values()):  # no attributes are none
         tensors = {
-            name: replace(tensor, attributes=carried.tensors.get(name) or None)
-            for name, tensor in tensors.items()
+            name: replace(each, attributes=each.attributes or None)
+            for name, each in tensors.items()
         }
-    catalog = replace(file.catalog, format="zt", tensors=tensors, attributes=carried.file or None)
+    attributes = file.catalog.attributes or None
+    catalog = replace(file.catalog, format="zt", tensors=tensors, attributes=attributes)
     return file.with_catalog(catalog)
 
 

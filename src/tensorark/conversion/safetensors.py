@@ -14,7 +14,6 @@ from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, re
 from tensorark.core.model import Tensor
 from tensorark.errors import Hint
 from tensorark.files import File
-from tensorark.files import attributes as carry
 from tensorark.formats import safetensors
 from tensorark.formats.zt.digest import content_digest
 from tensorark.io.fileset import fresh, numbered, publish_set, require_free, retire
@@ -22,6 +21,7 @@ from tensorark.io.open_file import read_bytes
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.layouts.ninfer.geometry import PREFIX
+from tensorark.wire.attributes import to_text
 from tensorark.writing.writer import CHUNK, check_digest, revalidate
 
 
@@ -92,13 +92,7 @@ def _members(index: Path) -> list[str]:
 
 def metadata_of(file: File) -> dict[str, str] | None:
     """Return the attributes of a model and its tensors as metadata that is all text."""
-    is_text = file.catalog.format.startswith(("safetensors", "npz"))
-    if is_text and carry.set_facts(file.catalog) is None:
-        return carry.text_of(file.catalog.attributes)
-    home = carry.brought_home(file.catalog)
-    tensors = file.catalog.tensors.values()
-    held = [replace(each, attributes=home.tensors.get(each.name)) for each in tensors]
-    return carry.to_text(home.file, held)
+    return to_text(file.catalog.attributes, file.catalog.tensor_attributes)
 
 
 def hold(tensors: Sequence[Tensor], path: str | None = None, hint: str | None = None) -> None:

@@ -10,11 +10,11 @@ from tensorark.conversion.pipeline import convert, target_of
 from tensorark.conversion.safetensors import hold
 from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Error, Hint, InvalidInput
-from tensorark.files import attributes as carry
 from tensorark.formats import safetensors
 from tensorark.io.fileset import scratch
 from tensorark.io.publish import publish
 from tensorark.layouts.payload import Passing
+from tensorark.wire import attributes as carry
 from tensorark.writing.writer import Writer, judged, revalidate
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _save_safetensors(
         parts = {"data": Part(Raw((Span(0, nbytes_of(array)),)), *ids)}
         tensors.append(Tensor(name, array.shape, "dense", parts))
     hold(tensors)
-    plan = safetensors.plan(tensors, carry.to_text(metadata, ()))
+    plan = safetensors.plan(tensors, carry.to_text(metadata))
     with publish(path, overwrite=True) as sink:
         sink.write(plan.header)
         for name in plan.order:

@@ -19,7 +19,6 @@ from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, re
 from tensorark.core.model import Tensor
 from tensorark.errors import Error, InvalidInput, Unsupported
 from tensorark.files import File
-from tensorark.files import attributes as carry
 from tensorark.files.attributes import brought_home
 from tensorark.formats.tensorbit import read as reading
 from tensorark.formats.tensorbit import write as planning
@@ -28,6 +27,7 @@ from tensorark.io.fileset import publish_folder
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.layouts.nm.rules import KEY, members
+from tensorark.wire import attributes as carry
 from tensorark.writing.writer import CHUNK, check_digest, revalidate
 
 
@@ -95,7 +95,7 @@ def contents(file: File) -> tuple[list[Tensor], Mapping[str, object]]:
 
     Attributes that are not Tensorbit's become text in a member of ours.
     """
-    home = carry.brought_home(file.catalog)
+    home = brought_home(file.catalog)
     facts = dict(members(home.file))
     tensors = [
         replace(tensor, attributes=home.tensors.get(tensor.name))
@@ -104,11 +104,11 @@ def contents(file: File) -> tuple[list[Tensor], Mapping[str, object]]:
     others = None
     if home.file is not None:
         others = {key: value for key, value in home.file.items() if key != KEY}
-    foreign = [
-        replace(tensor, attributes=kept)
+    foreign = {
+        tensor.name: kept
         for tensor in tensors
         if (kept := {k: v for k, v in (tensor.attributes or {}).items() if k != KEY})
-    ]
+    }
     text = carry.to_text(others or None, foreign)
     if text is not None:
         extra = facts.get("extra")

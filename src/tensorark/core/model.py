@@ -6,7 +6,7 @@ Addresses, not meaning: nothing here reads, translates or interprets. What does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,3 +179,19 @@ class Catalog:
     native: Any = None
     files: tuple[str, ...] = field(default=())
     shards: Mapping[str, Shard] = field(default_factory=dict)
+
+    @property
+    def layouts(self) -> Collection[str]:
+        """The layouts of the tensors; mappings that know them build no tensor for it."""
+        known: Collection[str] | None = getattr(self.tensors, "layouts", None)
+        return {each.layout for each in self.tensors.values()} if known is None else known
+
+    @property
+    def tensor_attributes(self) -> Mapping[str, Mapping[str, object]]:
+        """The attributes of the tensors that have some, by name; likewise."""
+        known: Mapping[str, Mapping[str, object]] | None
+        known = getattr(self.tensors, "attributes", None)
+        if known is None:
+            tensors = self.tensors.values()
+            known = {each.name: each.attributes for each in tensors if each.attributes is not None}
+        return known

@@ -22,9 +22,10 @@ from tensorark.core.brief import brief
 from tensorark.edit.split import complete
 from tensorark.errors import Hint, InvalidInput
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import added, alike, brought_home
+from tensorark.files.attributes import brought_home
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.io.inputs import operation, refuse_input
+from tensorark.wire.attributes import added, alike
 from tensorark.writing.append import Generation, generation
 from tensorark.writing.copy import Copy, Progress
 from tensorark.writing.writer import Assembly, Writer, require_suffix

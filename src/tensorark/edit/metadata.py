@@ -21,8 +21,7 @@ from tensorark.core.matching import near
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, NotFound, Unsupported
 from tensorark.files import File, PathLike
-from tensorark.files import attributes as carry
-from tensorark.files.attributes import Carried, brought_home
+from tensorark.files.attributes import brought_home
 from tensorark.formats import safetensors
 from tensorark.formats.safetensors.header import Header
 from tensorark.formats.zt.amend import KEEP
@@ -30,6 +29,8 @@ from tensorark.formats.zt.manifest import Manifest
 from tensorark.io.inputs import amending, operation
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
+from tensorark.wire import attributes as carry
+from tensorark.wire.attributes import Carried
 from tensorark.wire.cbor import Unencodable, encode
 from tensorark.writing.append import generation
 from tensorark.writing.copy import Progress
@@ -186,8 +187,7 @@ def _rewrite(file: File, carried: Carried, sink: Sink, progress: Progress) -> No
 def _rehead(file: File, header: Header, carried: Carried, sink: Sink, progress: Progress) -> None:
     """Write a safetensors file with other metadata, its data byte for byte."""
     tensors = list(file.catalog.tensors.values())
-    with_attributes = [replace(each, attributes=carried.tensors.get(each.name)) for each in tensors]
-    metadata = carry.to_text(carried.file, with_attributes)
+    metadata = carry.to_text(carried.file, carried.tensors)
     if header.set_id is not None:  # it stays a shard of its set: no tensor changes
         metadata = safetensors.stamped(metadata, header.set_id)
     sink.write(safetensors.reheaded(tensors, header.data_start, metadata))

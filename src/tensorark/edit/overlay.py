@@ -24,7 +24,7 @@ from tensorark.core.brief import brief
 from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import Carried, brought_home
+from tensorark.files.attributes import brought_home
 from tensorark.files.shard_digests import declared_shards
 from tensorark.files.shards import digest_of_file
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
@@ -34,6 +34,7 @@ from tensorark.formats.zt.rules import is_shard_name
 from tensorark.formats.zt.write import check_align
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
+from tensorark.wire.attributes import Carried
 from tensorark.writing.copy import Copy, Progress, length_of, stored
 from tensorark.writing.writer import CHUNK, Assembly, check_digest, revalidate
 

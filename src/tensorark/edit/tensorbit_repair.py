@@ -25,7 +25,7 @@ from tensorark.core.matching import choose
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import added, brought_home
+from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
 from tensorark.formats.tensorbit.frame import HEADER_SIZE
 from tensorark.formats.tensorbit.layouts import build_tensor
@@ -34,6 +34,7 @@ from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repai
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID, KEY, Sparse, mask_size, members
+from tensorark.wire.attributes import added
 
 if TYPE_CHECKING:
     from tensorark.layouts.nm.values import Window

@@ -37,7 +37,6 @@ from tensorark.layouts.payload import Passing, is_ruled, judge_layout
 
 if TYPE_CHECKING:
     from tensorark.encodings.encoding import Decoder, Stored
-    from tensorark.files.attributes import Carried
     from tensorark.files.parameters import ParameterViews
 
 PathLike = str | os.PathLike[str]
@@ -69,7 +68,6 @@ class File(Mapping[str, TensorView]):
 
     __slots__ = (
         "_absolute",
-        "_home",
         "_io",
         "_passed",
         "_reading",
@@ -104,7 +102,6 @@ class File(Mapping[str, TensorView]):
         self._absolute = os.path.abspath(path)  # noqa: PTH100 - no I/O
         store = None if store is None else os.path.abspath(store)  # noqa: PTH100 - no I/O
         self._passed: set[tuple[object, ...]] = set()  # tensors whose layout was judged
-        self._home: tuple[Catalog, Carried] | None = None
         self._ruled: tuple[Catalog | None, bool] = (None, False)
         self._reading = replace(reading, gathered=None, name="", members=())
         self._reopen, self._io, self._store = reopen, io, store
@@ -217,27 +214,9 @@ class File(Mapping[str, TensorView]):
         """Attributes of the whole file; empty where it has none.
 
         In formats that hold text only, such as `__metadata__` of safetensors, what we wrote there
-        has its types again; ``catalog.attributes`` is what stands in the file.
+        has its types again; what stands in the file is in ``catalog.native``.
         """
-        is_native = self.catalog.format == "zt"  # where they stand in the file as they are
-        found = self.catalog.attributes if is_native else self._carried().file
-        return found or MappingProxyType({})
-
-    def attributes_of(self, tensor: Tensor) -> Mapping[str, object]:
-        """Return the attributes of a tensor, with their types; empty where it has none."""
-        own = tensor.attributes or MappingProxyType({})
-        if self.catalog.format == "zt":
-            return own
-        carried = self._carried().tensors.get(tensor.name)
-        return own if carried is None else MappingProxyType({**carried, **own})
-
-    def _carried(self) -> Carried:
-        """Return all attributes with their types, found out once."""
-        from tensorark.files.attributes import brought_home
-
-        if self._home is None or self._home[0] is not self.catalog:
-            self._home = self.catalog, brought_home(self.catalog)
-        return self._home[1]
+        return self.catalog.attributes or MappingProxyType({})
 
     @property
     def parameters(self) -> ParameterViews:
@@ -436,7 +415,7 @@ class File(Mapping[str, TensorView]):
         """Tell whether any tensor has a layout that demands something of payload."""
         catalog, known = self._ruled
         if catalog is not self.catalog:
-            known = any(map(is_ruled, _layouts_of(self.catalog)))
+            known = any(map(is_ruled, self.catalog.layouts))
             self._ruled = self.catalog, known
         return known
 
@@ -629,12 +608,6 @@ class File(Mapping[str, TensorView]):
 def _place(error: ReadFailed, where: tuple[str | int, ...]) -> None:
     if where and error.code in _SHARD_CODES:  # the message names the shard
         error.where = where
-
-
-def _layouts_of(catalog: Catalog) -> Iterable[str]:
-    """Return the layouts of a catalog, without building a hundred thousand tensors for it."""
-    known: Iterable[str] | None = getattr(catalog.tensors, "layouts", None)
-    return {each.layout for each in catalog.tensors.values()} if known is None else known
 
 
 def _memory(nbytes: int) -> memoryview:

@@ -50,8 +50,10 @@ class SafeOpen(Generic[A]):
         )
 
     def metadata(self) -> dict[str, str] | None:
-        """Return the file's text attributes; None where it has no attributes."""
-        attributes = self.file.catalog.attributes
+        """Return the file's text attributes, as they stand there; None where it has none."""
+        read = self.file.format.metadata
+        catalog = self.file.catalog
+        attributes = catalog.attributes if read is None else read(catalog)
         if attributes is None:
             return None
         return {key: value for key, value in attributes.items() if isinstance(value, str)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tensorark.core.model import Encoded, Part, Raw, Tensor
@@ -54,10 +55,6 @@ class Payload(Protocol):
 
     def private(self, part: Part) -> memoryview | None:
         """Return the bytes of a part for writing, without copying; None where that cannot be."""
-        ...
-
-    def attributes_of(self, tensor: Tensor) -> Mapping[str, object]:
-        """Return the attributes of a tensor, with their types; empty where it has none."""
         ...
 
     @property
@@ -150,7 +147,7 @@ class TensorView:
     @property
     def attributes(self) -> Mapping[str, object]:
         """Attributes of this tensor; empty where the file has none."""
-        return self._file.attributes_of(self.tensor)
+        return self.tensor.attributes or MappingProxyType({})
 
     @property
     def _main(self) -> Part:

@@ -68,10 +68,11 @@ class Format:
     form, `architecture` what a model of a known family calls for. `survey` gathers notes about what
     no rule forbids. `payload_rules` judges payload that is no tensor's, and returns what cannot be.
 
-    Keeping: `resources` are parts that belong to no tensor, each with its place. `holds` states, by
-    kind, the names of what a model of this format holds beside tensors and attributes; it is given
-    the catalog as it was opened, and what a step has made of it. `gaps` are the ranges that no
-    entry speaks of, by how they are called.
+    Keeping: `metadata` is the text that carries attributes, as it stands in the file. `resources`
+    are parts that belong to no tensor, each with its place. `holds` states, by kind, the names of
+    what a model of this format holds beside tensors and attributes; it is given the catalog as it
+    was opened, and what a step has made of it. `gaps` are the ranges that no entry speaks of, by
+    how they are called.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Format:
     survey: Callable[[Catalog, Reading], Steps[None]] | None = None
     payload_rules: Callable[[Catalog, Reading], Steps[Sequence[Unsupported]]] | None = None
 
+    metadata: Callable[[Catalog], Mapping[str, str] | None] | None = None
     resources: Callable[[Catalog], Iterable[tuple[tuple[str, ...], Part]]] = _hold_no_resources
     holds: Callable[[Catalog, Catalog], Mapping[str, Names]] = _hold_nothing
     gaps: Callable[[Catalog, Catalog], Iterable[tuple[str, Sequence[Span]]]] = _leave_no_gaps

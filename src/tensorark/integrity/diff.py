@@ -27,6 +27,7 @@ from tensorark.formats.ninfer.describe import STATEMENTS, describe, parse_descri
 from tensorark.formats.ninfer.directory import Binding
 from tensorark.formats.ninfer.holdings import description_of
 from tensorark.formats.ninfer.uses import of_use
+from tensorark.wire.attributes import alike
 
 __all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
 
@@ -195,14 +196,7 @@ def _statements(file: File) -> tuple[str, dict[tuple[str, str], str], bytes] | N
 
 def _attributes(left: File, right: File) -> tuple[str, ...]:
     """Return the keys of file attributes that differ."""
-    from tensorark.files.attributes import Attributes, brought_home
-
-    def typed(file: File) -> Attributes:
-        if file.catalog.format == "zt":  # has them as they are
-            return file.catalog.attributes
-        return brought_home(file.catalog).file
-
-    a, b = typed(left) or {}, typed(right) or {}
+    a, b = left.catalog.attributes or {}, right.catalog.attributes or {}
     return tuple(
         sorted(key for key in {*a, *b} if not _same(a.get(key, _ABSENT), b.get(key, _ABSENT)))
     )
@@ -213,8 +207,6 @@ _ABSENT: Final = object()
 
 def _same(a: object, b: object) -> bool:
     """Compare attribute values with their types, or their absence."""
-    from tensorark.files.attributes import alike
-
     if a is _ABSENT or b is _ABSENT:
         return a is b
     return alike(a, b)

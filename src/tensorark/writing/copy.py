@@ -16,8 +16,8 @@ from tensorark.core.model import Blob, Encoded, Part, Raw, Span, Tensor
 from tensorark.core.types import RESTRICTED
 from tensorark.errors import Unsupported
 from tensorark.files import File
-from tensorark.files.attributes import Carried
 from tensorark.io.sink import Sink
+from tensorark.wire.attributes import Carried
 from tensorark.writing.writer import CHUNK, Assembly, check_digest, revalidate
 
 Progress = Callable[[int], None]

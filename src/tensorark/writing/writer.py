@@ -26,7 +26,6 @@ from tensorark.core.rules import Reading
 from tensorark.core.types import DTYPES, RESTRICTED, TYPES, size_of
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, unstorable
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import Carried
 from tensorark.formats import FORMATS
 from tensorark.formats.zt import canonical
 from tensorark.formats.zt.amend import KEEP
@@ -40,6 +39,7 @@ from tensorark.io.source import octets
 from tensorark.layouts import profile_of
 from tensorark.layouts.dense.rules import DENSE
 from tensorark.layouts.payload import Passing, Ranges, is_ruled, judge_layout
+from tensorark.wire.attributes import Carried
 from tensorark.writing.append import Generation, generation
 
 if TYPE_CHECKING:

@@ -106,7 +106,8 @@ def test_metadata_is_merged_where_the_shards_agree():
     files[ONE] = shard_of({"a": 3}, {"format": "pt", "shard": "1", "only": "here"})
     files[TWO] = shard_of({"b": 1, "c": 2}, {"format": "pt", "shard": "2"})
     catalog = opened(Memory(files))
-    assert catalog.attributes == {"format": "pt", "only": "here"}
+    apart = {"shards": {ONE: {"shard": "1"}, TWO: {"shard": "2"}}}
+    assert catalog.attributes == {"format": "pt", "only": "here", "safetensors.set": apart}
     assert [header.metadata["shard"] for header in catalog.native.headers.values()] == ["1", "2"]
     files[ONE], files[TWO] = shard_of({"a": 3}), shard_of({"b": 1, "c": 2}, {})
     assert opened(Memory(files)).attributes == {}

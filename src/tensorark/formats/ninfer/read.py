@@ -34,6 +34,7 @@ from tensorark.formats.ninfer.frame import (
     refuse_version,
 )
 from tensorark.formats.ninfer.syntax import parse_json
+from tensorark.wire.attributes import typed
 from tensorark.wire.gc_pause import paused
 from tensorark.wire.json import Real
 
@@ -70,7 +71,8 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         directory = judge_directory(bytes(text), frame, reading)
         tensors = Tensors(directory)
     labels = tuple(cast("str", each.path) for each in directory.files[1:])
-    return Catalog(NAME, tensors, attributes_of(directory.metadata), directory, labels)
+    attributes = typed(attributes_of(directory.metadata)).file
+    return Catalog(NAME, tensors, attributes, directory, labels)
 
 
 def judge_directory(

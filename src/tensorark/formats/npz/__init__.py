@@ -29,6 +29,7 @@ NPZ: Final = Format(
     suffixes=(".npz",),
     sniff=read.sniff,
     read=read.read,
+    metadata=lambda catalog: catalog.native.metadata,
     checksum=read.checksum,
     holds=read.holds,
     rules=(

@@ -21,6 +21,7 @@ from tensorark.formats.npz import marker, rules
 from tensorark.formats.npz.dtypes import PREFIX, VOIDS, Dtype, dtype_of
 from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member
 from tensorark.formats.npz.strangers import stranger
+from tensorark.wire.attributes import typed
 from tensorark.wire.gc_pause import paused
 from tensorark.wire.npy import PREAMBLE, HeaderFault, length_of, parse_header
 from tensorark.wire.zip import (
@@ -59,12 +60,14 @@ class Archive:
     """What an archive says beside its tensors.
 
     `others` are members that are no arrays. `checksums` are the CRC-32 of each array that lies
-    there as it is, and that of its header alone, from which to go on.
+    there as it is, and that of its header alone, from which to go on. `metadata` is the text that
+    carries attributes.
     """
 
     members: tuple[str, ...]
     others: tuple[str, ...]
     checksums: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    metadata: Mapping[str, str] | None = None
 
 
 def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
@@ -247,8 +250,13 @@ def _catalog(
             if not _is_array(each.entry) and not each.entry.label.endswith("/")
         ),
         checksums=checksums,
+        metadata=notes.metadata,
     )
-    return Catalog(NAME, tensors, attributes=notes.metadata, native=native)
+    carried = typed(notes.metadata)
+    for name, held in carried.tensors.items():
+        if name in tensors:
+            tensors[name] = replace(tensors[name], attributes=held)
+    return Catalog(NAME, tensors, attributes=carried.file, native=native)
 
 
 def _marker(array: Described) -> Steps[bytes | None]:

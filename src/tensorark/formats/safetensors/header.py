@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.safetensors.dtypes import DTYPES, dtype_of
+from tensorark.wire.attributes import NONE, TensorAttributes
 
 METADATA: Final = "__metadata__"
 U64: Final = 1 << 64
@@ -167,13 +168,17 @@ class Header:
 
 
 class Tensors(Mapping[str, Tensor]):
-    """The tensors of one file, in header order; each value is made on access."""
+    """The tensors of one file, in header order; each value is made on access.
+
+    `attributes` are those that metadata carries for tensors, by name.
+    """
 
     layouts: ClassVar = ("dense",)
 
-    __slots__ = ("_begins", "_dtypes", "_ends", "_file", "_rows", "_shapes", "_start")
+    __slots__ = ("_begins", "_dtypes", "_ends", "_file", "_rows", "_shapes", "_start", "attributes")
 
     def __init__(self, judged: Columns, file: str | None) -> None:
+        self.attributes: TensorAttributes = NONE
         self._rows = {name: row for row, name in enumerate(judged.names)}
         self._dtypes = judged.dtypes
         self._shapes = judged.shapes
@@ -187,9 +192,8 @@ class Tensors(Mapping[str, Tensor]):
         begin = self._begins[row]
         span = Span(self._start + begin, self._ends[row] - begin, self._file)
         dtype = dtype_of(self._dtypes[row])
-        return Tensor(
-            name, self._shapes[row], "dense", {"data": Part(Raw((span,)), dtype.dtype, dtype.type)}
-        )
+        parts = {"data": Part(Raw((span,)), dtype.dtype, dtype.type)}
+        return Tensor(name, self._shapes[row], "dense", parts, self.attributes.get(name))
 
     def __contains__(self, name: object) -> bool:
         return name in self._rows

@@ -21,6 +21,7 @@ from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.read import SAFETENSORS, Opened, opened
 from tensorark.formats.safetensors.rules import kind
 from tensorark.formats.safetensors.syntax import parse_json
+from tensorark.wire.attributes import TensorAttributes, typed
 from tensorark.wire.json_places import Places
 
 # ------------------------------------------------------------------------------------ rules, schema
@@ -159,16 +160,30 @@ SET_RULES: Final[tuple[Rule[ShardSet], ...]] = (shard_lacks, shard_unlisted, set
 # ------------------------------------------------------------------------------------------ reading
 
 
+SET: Final = "safetensors.set"
+"""The attribute that holds what the index of a set says, and what its shards do not say alike."""
+
+_OF_FILES: Final = frozenset({"total_size", KEY})
+
+
 class ShardedTensors(Mapping[str, Tensor]):
     """The tensors of a set, in the order of the index; each value is made on access."""
 
     layouts: ClassVar = ("dense",)
 
-    __slots__ = ("_labels", "_shards")
+    __slots__ = ("_labels", "_shards", "attributes")
 
-    def __init__(self, labels: Mapping[str, str], shards: Mapping[str, Tensors]) -> None:
+    def __init__(
+        self,
+        labels: Mapping[str, str],
+        shards: Mapping[str, Tensors],
+        attributes: TensorAttributes,
+    ) -> None:
         self._labels = labels
         self._shards = shards
+        self.attributes = attributes
+        for each in shards.values():
+            each.attributes = attributes
 
     def __getitem__(self, name: str) -> Tensor:
         return self._shards[self._labels[name]][name]
@@ -210,18 +225,37 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         shards = {label: found[label] for label in files}
     said = cast("dict[str, object]", index.get("metadata", {})).get(KEY)
     reading.require(SET_RULES, ShardSet(names, shards, said))
-    headers = {label: shard.header for label, shard in shards.items()}
+    native = ShardIndex(
+        metadata=cast("dict[str, object] | None", index.get("metadata")),
+        headers={label: shard.header for label, shard in shards.items()},
+        others=tuple(key for key in index if key not in {"metadata", "weight_map"}),
+    )
+    alike = merged([header.metadata for header in native.headers.values()])
+    carried, apart = typed(alike), _apart(native, alike or {})
     return Catalog(
         "safetensors-index",
-        ShardedTensors(names, {label: shard.tensors for label, shard in shards.items()}),
-        attributes=merged([header.metadata for header in headers.values()]),
-        native=ShardIndex(
-            metadata=cast("dict[str, object] | None", index.get("metadata")),
-            headers=headers,
-            others=tuple(key for key in index if key not in {"metadata", "weight_map"}),
+        ShardedTensors(
+            names, {label: shard.tensors for label, shard in shards.items()}, carried.tensors
         ),
+        attributes=carried.file if apart is None else {**(carried.file or {}), SET: apart},
+        native=native,
         files=tuple(files),
     )
+
+
+def _apart(index: ShardIndex, alike: Mapping[str, str]) -> dict[str, object] | None:
+    """Return what index and shards say apart; None where all agree.
+
+    The size of all tensors and the identity of the set are those of its files, and no attributes.
+    """
+    own = {k: v for k, v in (index.metadata or {}).items() if k not in _OF_FILES}
+    shards = {
+        label: held
+        for label, header in index.headers.items()
+        if (held := {k: v for k, v in (header.metadata or {}).items() if k not in alike})
+    }
+    found: dict[str, object] = {"index": own} if own else {}
+    return {**found, **({"shards": shards} if shards else {})} or None
 
 
 def shards_named(text: bytes) -> list[str]:
@@ -313,5 +347,6 @@ SAFETENSORS_INDEX: Final = Format(
     read=read,
     head=4096,  # metadata may come first
     rules=(*INDEX_RULES, *SAFETENSORS.rules, *SET_RULES),
+    metadata=lambda catalog: merged([each.metadata for each in catalog.native.headers.values()]),
     holds=holds,
 )

@@ -29,6 +29,7 @@ from tensorark.formats.safetensors.header import (
 )
 from tensorark.formats.safetensors.identity import unstamped
 from tensorark.formats.safetensors.syntax import JSON_RULES, duplicate_name, parse_json
+from tensorark.wire.attributes import typed
 from tensorark.wire.gc_pause import paused
 from tensorark.wire.json_places import Places
 
@@ -48,7 +49,9 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     """Open one file, in at most two round trips."""
     files = yield from opened({None: size_of(None)}, reading)
     only = files[None]
-    return Catalog("safetensors", only.tensors, attributes=only.header.metadata, native=only.header)
+    carried = typed(only.header.metadata)
+    only.tensors.attributes = carried.tensors
+    return Catalog("safetensors", only.tensors, attributes=carried.file, native=only.header)
 
 
 def opened(sizes: Mapping[str | None, int], reading: Reading) -> Steps[dict[str | None, Opened]]:
@@ -163,6 +166,7 @@ SAFETENSORS: Final = Format(
         extents.offset_order,
         *extents.OPEN_RULES,
     ),
+    metadata=lambda catalog: catalog.native.metadata,
     holds=holds,
 )
 

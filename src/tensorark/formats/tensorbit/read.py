@@ -33,6 +33,7 @@ from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.syntax import parse_json
 from tensorark.formats.tensorbit.walk import unsure
 from tensorark.layouts.nm.rules import KEY
+from tensorark.wire.attributes import typed
 from tensorark.wire.gc_pause import paused
 from tensorark.wire.json_places import Places
 
@@ -242,7 +243,12 @@ def _catalog(
         ),
     )
     files = tuple(dict.fromkeys(blob.file for blob in blobs if blob.file is not None))
-    return Catalog(kind, tensors, _attributes(index, list(tensors)), record, files)
+    own = {name: each.attributes for name, each in tensors.items() if each.attributes is not None}
+    carried = typed(_attributes(index, list(tensors)), own)
+    for name, attributes in carried.tensors.items():
+        if name in tensors:
+            tensors[name] = replace(tensors[name], attributes=attributes)
+    return Catalog(kind, tensors, carried.file, record, files)
 
 
 def tied(blobs: Sequence[Blob], tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -333,6 +333,12 @@ class Tensors(Mapping[str, Tensor]):
         """The layouts of the tensors, without building any."""
         return {*self._manifest.layouts}
 
+    @property
+    def attributes(self) -> Mapping[str, Mapping[str, object]]:
+        """The attributes of the tensors that have some, by name, without building any."""
+        held = zip(self._manifest.names, self._manifest.object_attributes, strict=True)
+        return {name: attributes for name, attributes in held if attributes is not None}
+
     def __len__(self) -> int:
         """Count the tensors."""
         return len(self._index)

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tensorark.core.model import Catalog, Part, Raw, Span, Tensor
 from tensorark.errors import InvalidInput
-from tensorark.files.attributes import ENTRY, brought_home, from_text, to_text
+from tensorark.wire.attributes import ENTRY, from_text, to_text, typed
 from tensorark.wire.cbor import Pairs, encode
 from tests.property.strategies import attributes, names
-
-
-def tensor(name, held):
-    return Tensor(name, (1,), "dense", {"data": Part(Raw((Span(0, 1),)), "u8")}, held)
-
 
 by_name = st.dictionaries(names, attributes, max_size=3)
 
 
 @given(file=attributes, held=by_name)
 def test_there_and_back(file, held):
-    metadata = to_text(file, [tensor(name, each) for name, each in held.items()])
     given_ones = {name: each for name, each in held.items() if each is not None}
+    metadata = to_text(file, given_ones)
     if metadata is None:
         assert (file, given_ones) == (None, {})
         return
@@ -38,13 +31,14 @@ def test_there_and_back(file, held):
 
 @given(file=st.dictionaries(names, st.text(st.characters(codec="utf-8")), max_size=4))
 def test_text_alone_stays_as_it_is(file):
-    assert to_text(file, []) == file
+    assume(ENTRY not in file)
+    assert to_text(file) == file
     assert from_text(file).file == file
 
 
 def test_other_values_can_be_read_by_people_too():
     metadata = to_text(
-        {"n": 3, "x": 1.5, "l": [1, None, True], "m": {"b": 1, "a": "ü"}, "t": "text"}, []
+        {"n": 3, "x": 1.5, "l": [1, None, True], "m": {"b": 1, "a": "ü"}, "t": "text"}
     )
     assert metadata is not None
     shown = {key: value for key, value in metadata.items() if key != ENTRY}
@@ -68,7 +62,7 @@ def test_other_values_can_be_read_by_people_too():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, b"\x00", [b""], Pairs(((1, 2),))])
 def test_what_json_has_no_word_for_is_shown_in_hexadecimal(value):
-    metadata = to_text({"a": value}, [])
+    metadata = to_text({"a": value})
     assert metadata is not None
     assert metadata["a"] == "cbor:" + encode(value).hex()
     assert encode(from_text(metadata).file) == encode({"a": value})
@@ -76,12 +70,12 @@ def test_what_json_has_no_word_for_is_shown_in_hexadecimal(value):
 
 @pytest.mark.parametrize(("given_one", "back"), [((1, (2,)), [1, [2]]), ({1: 2}, Pairs(((1, 2),)))])
 def test_what_python_has_more_kinds_of_comes_back_as_what_was_stored(given_one, back):
-    metadata = to_text({"a": given_one}, [])
+    metadata = to_text({"a": given_one})
     assert from_text(metadata).file == {"a": back}
 
 
 def test_an_edit_in_between_wins():
-    metadata = to_text({"n": 3, "gone": 4, "t": "text", "kept": [1]}, [tensor("w", {"k": 1})])
+    metadata = to_text({"n": 3, "gone": 4, "t": "text", "kept": [1]}, {"w": {"k": 1}})
     assert metadata is not None
     metadata["n"] = "5"
     metadata["new"] = "x"
@@ -93,17 +87,17 @@ def test_an_edit_in_between_wins():
 
 
 def test_no_attributes_differ_from_an_empty_map():
-    assert to_text(None, []) is None
-    assert to_text({}, []) == {}
-    assert to_text(None, [tensor("w", None)]) is None
+    assert to_text(None) is None
+    assert to_text({}) == {}
+    assert to_text(None, {}) is None
     for file in (None, {}):
-        home = from_text(to_text(file, [tensor("w", {})]))
+        home = from_text(to_text(file, {"w": {}}))
         assert (home.file, home.tensors) == (file, {"w": {}})
 
 
 def test_an_attribute_under_the_key_of_our_entry_is_not_lost():
     file = {ENTRY: "a00", "n": 1}
-    metadata = to_text(file, [])
+    metadata = to_text(file)
     assert metadata is not None
     assert metadata[ENTRY] != "a00"
     assert from_text(metadata).file == file
@@ -168,7 +162,7 @@ def test_any_entry_is_read_without_an_error(metadata, data):
 )
 def test_what_cannot_be_stored_is_refused_by_our_error(file, held, where):
     with pytest.raises(InvalidInput) as caught:
-        to_text(file, [tensor("w", held)])
+        to_text(file, {} if held is None else {"w": held})
     assert caught.value.where == where
 
 
@@ -180,33 +174,18 @@ def test_nesting_without_end_is_refused():
     loop.append(loop)
     for value in (deep, loop):
         with pytest.raises(InvalidInput, match="deeper"):
-            to_text({"a": value}, [])
-
-
-def catalog(format_, file, *tensors):
-    return Catalog(format_, {each.name: each for each in tensors}, file)
-
-
-def test_a_zt_needs_no_way_home():
-    file = to_text({"n": 1}, [])
-    assert brought_home(catalog("zt", file)).file == file
+            to_text({"a": value})
 
 
 def test_formats_of_text_bring_their_attributes_home():
-    file = to_text({"n": 1}, [tensor("w", {"k": [1.5]})])
-    home = brought_home(catalog("safetensors", file, tensor("w", None)))
+    home = typed(to_text({"n": 1}, {"w": {"k": [1.5]}}))
     assert home.file == {"n": 1}
     assert home.tensors == {"w": {"k": [1.5]}}
 
 
-def test_attributes_of_a_format_of_its_own_go_before_what_it_carries():
-    file = to_text({"n": 1}, [tensor("w", {"k": 1, "l": 2})])
-    assert file is not None
-    home = brought_home(catalog("other", {**file, "own": 7}, tensor("w", {"k": 9})))
-    assert home.file == {"n": 1, "own": 7}
-    assert home.tensors == {"w": {"k": 9, "l": 2}}
-
-
-def test_the_entry_is_a_line_of_json_that_any_tool_can_keep():
-    metadata = to_text({"n": 1}, [])
-    assert json.loads(json.dumps(metadata)) == metadata
+def test_what_a_format_says_itself_has_its_type():
+    """It stands beside what was carried, and goes before it."""
+    text = to_text({"n": 1}, {"w": {"k": 1, "l": 2}, "v": {"m": 3}})
+    home = typed({**text, "own": {"deep": 1}}, {"w": {"k": 5}})
+    assert home.file == {"n": 1, "own": {"deep": 1}}
+    assert home.tensors == {"w": {"k": 5, "l": 2}, "v": {"m": 3}}
