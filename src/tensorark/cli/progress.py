@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -15,9 +14,6 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from rich.progress import Progress as Drawing
     from rich.progress import TaskID
-
-Progress = Callable[[int], None]
-"""Called with the number of bytes that were just done; may be called from several threads."""
 
 PATIENCE: Final = 0.5
 """Seconds before anything is drawn."""

@@ -9,10 +9,10 @@ from typing import Any
 from tensorark.cli import leniency as lenience
 from tensorark.cli import parameters
 from tensorark.cli.error_output import say
-from tensorark.cli.progress import Progress
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
+from tensorark.core.progress import Progress
 from tensorark.errors import LimitExceeded, Unsupported, escaped
 from tensorark.files import File
 from tensorark.report.names import natural

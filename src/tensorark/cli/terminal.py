@@ -18,7 +18,8 @@ from typing import Any, Final, TextIO
 from tensorark.cli.error_output import say
 from tensorark.cli.options import settings
 from tensorark.cli.output import output
-from tensorark.cli.progress import Bar, Progress
+from tensorark.cli.progress import Bar
+from tensorark.core.progress import Progress
 from tensorark.report.plain import document
 
 _STYLES: Final[Mapping[str, str]] = MappingProxyType(

@@ -7,7 +7,7 @@ format decides where bytes go; payload is moved in pieces.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,8 +44,6 @@ from tensorark.writing.artifact import objects_payload, turn_of, write_set
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-Progress = Callable[[int], None]
 
 
 def sound_payload(file: File, directory: Directory) -> Iterator[memoryview]:

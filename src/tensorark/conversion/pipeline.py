@@ -24,11 +24,12 @@ from tensorark.conversion.npz import NPZ
 from tensorark.conversion.quantized import Direction, Recasting, export_layers, import_layers
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.semistructured import export_packed
-from tensorark.conversion.target import Options, Progress, Target, without
+from tensorark.conversion.target import Options, Target, without
 from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.core.matching import choose
+from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
 from tensorark.errors import InvalidInput, quoted
 from tensorark.files import File, PathLike

@@ -10,8 +10,9 @@ from typing import Final
 import xxhash
 
 from tensorark.conversion.ledger import BY_MODEL, Keeps
-from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
+from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
 from tensorark.core.model import Tensor
+from tensorark.core.progress import Progress
 from tensorark.errors import Hint
 from tensorark.files import File
 from tensorark.formats import safetensors

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark.conversion.ledger import Keeps, Loss, settle
+from tensorark.core.progress import Progress
 from tensorark.errors import Hint, Unsupported, quoted
 from tensorark.files import File
 
@@ -15,9 +16,6 @@ LEAVE_OUT: Final = Hint(
     'drop=["tensors"] leaves them out and lists them',
     tark="--drop tensors leaves them out and lists them",
 )
-
-Progress = Callable[[int], None]
-"""Called with the number of payload bytes that have just passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

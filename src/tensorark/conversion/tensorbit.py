@@ -15,8 +15,9 @@ import xxhash
 
 from tensorark import files
 from tensorark.conversion.ledger import BY_MODEL, Keeps
-from tensorark.conversion.target import LEAVE_OUT, Options, Progress, Target, require_none
+from tensorark.conversion.target import LEAVE_OUT, Options, Target, require_none
 from tensorark.core.model import Tensor
+from tensorark.core.progress import Progress
 from tensorark.errors import Error, InvalidInput, Unsupported
 from tensorark.files import File
 from tensorark.files.attributes import brought_home

@@ -19,6 +19,7 @@ from tensorark.conversion.pipeline import Conversion, convert
 from tensorark.conversion.target import Options, Settled
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
+from tensorark.core.progress import Progress
 from tensorark.edit.split import complete
 from tensorark.errors import Hint, InvalidInput
 from tensorark.files import File, PathLike
@@ -27,7 +28,7 @@ from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.io.inputs import operation, refuse_input
 from tensorark.wire.attributes import added, alike
 from tensorark.writing.append import Generation, generation
-from tensorark.writing.copy import Copy, Progress
+from tensorark.writing.copy import Copy
 from tensorark.writing.writer import Assembly, Writer, require_suffix
 
 

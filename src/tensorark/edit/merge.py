@@ -16,6 +16,7 @@ from tensorark.conversion.ledger import Loss
 from tensorark.conversion.target import Options
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
+from tensorark.core.progress import Progress
 from tensorark.edit.split import complete
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.files import File, PathLike
@@ -23,7 +24,7 @@ from tensorark.files.attributes import brought_home
 from tensorark.formats.zt.write import check_align
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
-from tensorark.writing.copy import Progress, copy_all
+from tensorark.writing.copy import copy_all
 from tensorark.writing.writer import rewrite
 
 

@@ -19,6 +19,7 @@ from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.core.matching import near
 from tensorark.core.model import Span
+from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput, NotFound, Unsupported
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
@@ -33,7 +34,6 @@ from tensorark.wire import attributes as carry
 from tensorark.wire.attributes import Carried
 from tensorark.wire.cbor import Unencodable, encode
 from tensorark.writing.append import generation
-from tensorark.writing.copy import Progress
 from tensorark.writing.writer import revalidate, rewrite
 
 Attributes = Mapping[str, object]

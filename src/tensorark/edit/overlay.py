@@ -22,6 +22,7 @@ from tensorark.conversion.target import Options, Settled
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
+from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
@@ -35,7 +36,7 @@ from tensorark.formats.zt.write import check_align
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.wire.attributes import Carried
-from tensorark.writing.copy import Copy, Progress, length_of, stored
+from tensorark.writing.copy import Copy, length_of, stored
 from tensorark.writing.writer import CHUNK, Assembly, check_digest, revalidate
 
 

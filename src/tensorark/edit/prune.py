@@ -18,10 +18,11 @@ from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.config import left_beside
 from tensorark.conversion.ledger import Loss
 from tensorark.conversion.pipeline import target_of
-from tensorark.conversion.target import Options, Progress
+from tensorark.conversion.target import Options
 from tensorark.core.brief import brief
 from tensorark.core.matching import matcher, near, require_matches
 from tensorark.core.model import Catalog, Tensor
+from tensorark.core.progress import Progress
 from tensorark.edit.pruned import Pruned, Work
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.files import File, PathLike

@@ -28,6 +28,7 @@ from tensorark.conversion.target import Options
 from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Shard, Span, Tensor
+from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
 from tensorark.files import File, PathLike
@@ -39,7 +40,7 @@ from tensorark.formats.zt.write import align_up, check_align, encode_manifest, e
 from tensorark.io.fileset import fresh, numbered, publish_set
 from tensorark.io.inputs import operation
 from tensorark.io.sink import Sink
-from tensorark.writing.copy import UNKNOWN, Progress, again, length_of, moved, stored
+from tensorark.writing.copy import UNKNOWN, again, length_of, moved, stored
 from tensorark.writing.writer import check_digest, revalidate
 
 if TYPE_CHECKING:

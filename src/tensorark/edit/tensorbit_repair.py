@@ -18,11 +18,12 @@ from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.ledger import Loss, among
 from tensorark.conversion.pipeline import target_of
-from tensorark.conversion.target import Options, Progress, Settled, Target
+from tensorark.conversion.target import Options, Settled, Target
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.matching import choose
 from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.progress import Progress
 from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home

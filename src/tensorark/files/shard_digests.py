@@ -6,19 +6,18 @@ opened. Must never look at a shard's own manifest: to the file that names it, it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 from tensorark.core.model import Shard, Span
+from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding
 from tensorark.errors import ReadFailed, Unsupported
 from tensorark.files.file import File
 from tensorark.files.shards import HASHES
 from tensorark.formats.zt.manifest import Manifest
-
-Progress = Callable[[int], None]
 
 WRONG: Final = "wrong-shard"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +19,7 @@ from tensorark import files
 from tensorark.conversion.as_zt_model import hub, model_of
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Tensor
+from tensorark.core.progress import Progress
 from tensorark.errors import Unsupported
 from tensorark.files import File, PathLike
 from tensorark.files.parameters import ParameterView, directory_of
@@ -31,7 +32,6 @@ from tensorark.wire.attributes import alike
 
 __all__ = ["STATEMENTS", "Change", "Difference", "diff", "diff_parameters"]
 
-Progress = Callable[[int], None]
 Place = tuple[str | int, ...]
 Pairs = Iterator[tuple[memoryview, memoryview]]
 _MOST_ELEMENTS: Final = 1 << 22

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +17,10 @@ from typing import Final
 import xxhash
 
 from tensorark.core.model import Encoded, Part, Raw, Span, cut
+from tensorark.core.progress import Progress
 from tensorark.files import File
 from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import Algorithm
-
-Progress = Callable[[int], None]
 
 BLOCK: Final = 16 << 20
 """Decoded bytes of a large part that share a digest of their own."""

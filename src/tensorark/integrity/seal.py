@@ -19,6 +19,7 @@ from tensorark import files
 from tensorark.conversion.as_zt_model import model_of
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Span, Tensor, cut
+from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding
 from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected
 from tensorark.files import File, PathLike
@@ -26,7 +27,6 @@ from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, content_digest
 from tensorark.integrity.digests import (
     BLOCK,
     PartDigests,
-    Progress,
     block_digests,
     part_digests,
     rests,

@@ -20,6 +20,7 @@ from tensorark.conversion.as_zt_model import model_of
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Part, Shard, Tensor
+from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
@@ -31,7 +32,6 @@ from tensorark.formats.zt.frame import RawFrame
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.write import encode_content_part, encode_objects
 from tensorark.integrity.digests import (
-    Progress,
     part_digests,
     sha256_of,
     span_digest,

@@ -22,6 +22,7 @@ from tensorark.conversion.as_zt_model import model_of
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Encoded, Part, Raw, Tensor
+from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding, Reading
 from tensorark.core.types import RESTRICTED, TYPES
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
@@ -34,9 +35,6 @@ from tensorark.layouts.ninfer.geometry import PREFIX
 from tensorark.layouts.ninfer.rules import is_ninfer
 from tensorark.layouts.nm.rules import ID as NM
 from tensorark.layouts.payload import Passing, Reader
-
-Progress = Callable[[int], None]
-"""Called with the number of bytes that were just done; may be called from several threads."""
 
 _HEX: Final = {"xxh3": 16, "sha256": 64}
 

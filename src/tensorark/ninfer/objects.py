@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from tensorark.conversion.ninfer import require_packed
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
 from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File
 from tensorark.files.derived import Recast
@@ -30,7 +31,6 @@ from tensorark.writing.artifact import objects_payload, write_set
 from tensorark.writing.writer import require_suffix
 
 PathLike = str | os.PathLike[str]
-Progress = Callable[[int], None]
 
 _CHUNK: Final = 1 << 20
 

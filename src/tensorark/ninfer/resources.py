@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from tensorark import files
 from tensorark.conversion.ledger import gaps_of
 from tensorark.conversion.ninfer import refuse_strays
 from tensorark.core.model import Part
+from tensorark.core.progress import Progress
 from tensorark.errors import (
     InvalidInput,
     NotFound,
@@ -32,8 +33,6 @@ from tensorark.writing.writer import require_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-Progress = Callable[[int], None]
 
 
 def resources(directory: Directory) -> dict[tuple[str, str], StoredResource]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 from tensorark import files
 from tensorark.conversion.ledger import gaps_of
 from tensorark.conversion.ninfer import refuse_strays, sound_payload
+from tensorark.core.progress import Progress
 from tensorark.files import PathLike
 from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.write import replan
 from tensorark.io.inputs import operation
 from tensorark.writing.artifact import turn_of, write_set
-
-Progress = Callable[[int], None]
 
 
 @operation()

@@ -9,7 +9,7 @@ decoded values, which is lossy and only done when asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -21,6 +21,7 @@ from tensorark.conversion.ledger import BY_ARTIFACT
 from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.target import Options
 from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
 from tensorark.core.types import DTYPES
 from tensorark.errors import Unsupported, quoted
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 PathLike = str | os.PathLike[str]
-Progress = Callable[[int], None]
 View = ParameterView | RestoredView
 
 _CHUNK: Final = 1 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from tensorark import files
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Span
+from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.files import PathLike
@@ -34,9 +35,6 @@ from tensorark.formats.zt.frame import (
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.read import read
 from tensorark.io.local import LocalSource
-
-Progress = Callable[[int], None]
-"""Called with the number of bytes that have just been searched."""
 
 _WINDOW: Final = 8 << 20
 _MOST_SHARDS: Final = 20  # that are named

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tensorark import files
+from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.write import Plan, part_name
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from tensorark.io.sink import Sink
 
-Progress = Callable[[int], None]
 
 _ZEROS: Final = bytes(1 << 16)
 

@@ -6,22 +6,20 @@ one if it has none; an encoded part is decoded and compared, then moved as it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 import xxhash
 
 from tensorark.core.model import Blob, Encoded, Part, Raw, Span, Tensor
+from tensorark.core.progress import Progress
 from tensorark.core.types import RESTRICTED
 from tensorark.errors import Unsupported
 from tensorark.files import File
 from tensorark.io.sink import Sink
 from tensorark.wire.attributes import Carried
 from tensorark.writing.writer import CHUNK, Assembly, check_digest, revalidate
-
-Progress = Callable[[int], None]
-"""Called with the number of stored bytes that have just passed."""
 
 _NUMPY: Final = "npy."
 """How the ids begin that have no meaning outside of an archive of numpy."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorark.conversion.ledger import Loss, allowed, check_kinds
 from tensorark.core.brief import brief
+from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.directory import Directory, Stored
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PathLike = str | os.PathLike[str]
-Progress = Callable[[int], None]
 
 _MOE: Final = "Qwen3_5MoeForCausalLM"
 
