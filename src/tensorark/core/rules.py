@@ -200,7 +200,7 @@ class Reading:
                 error = each.rejection(fault, offset)
                 if self.gathered is None:
                     return error
-                self.gathered.append(finding(each, error))
+                self.gathered.append(finding_of(error, each.stage))
                 first = first or error
         return first
 
@@ -209,26 +209,49 @@ class Reading:
         self._told[broken.id] += 1
         if self._told[broken.id] == MOST_FAULTS + 1:
             rest = f"more faults of this rule than the {MOST_FAULTS:,} that are listed"
-            gathered.append(finding(broken, broken.rejection(Fault((), rest))))
+            gathered.append(finding_of(broken.rejection(Fault((), rest)), broken.stage))
         return self._told[broken.id] > MOST_FAULTS
 
     def reject(self, broken: Rule[D], fault: Fault) -> Rejected:
         """Return the exception for a fault that a parser met, recording it when gathering."""
         error = broken.rejection(fault)
         if self.gathered is not None:
-            self.gathered.append(finding(broken, error))
+            self.gathered.append(finding_of(error, broken.stage))
         return error
 
 
-def finding(broken: Rule[D], error: Rejected) -> Finding:
-    """Describe `error`, raised for the rule `broken`, as a finding."""
+def finding_of(error: Rejected, stage: Stage) -> Finding:
+    """Return the finding that says what `error` says, of what was judged at `stage`."""
     return Finding(
-        rule=broken.id,
-        section=broken.section,
-        stage=broken.stage,
+        rule=error.code,
+        section=error.section or "",
+        stage=stage,
         where=error.where,
         detail=error.detail,
         offset=error.offset,
         expected=error.expected,
         found=error.found,
+    )
+
+
+def difference(
+    code: str,
+    where: Where,
+    detail: str,
+    *,
+    section: str = "",
+    offset: int | None = None,
+    expected: object = None,
+    found: object = None,
+) -> Finding:
+    """Return what comparing content with a digest has found, which no rule of a format judges."""
+    return Finding(
+        rule=code,
+        section=section,
+        stage="content",
+        where=tuple(where),
+        detail=detail,
+        offset=offset,
+        expected=expected,
+        found=found,
     )

@@ -33,7 +33,7 @@ from tensorark.core.sizes import size_of
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
-from tensorark.files.shards import HASHES
+from tensorark.files.hashes import HASHES
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
 from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail

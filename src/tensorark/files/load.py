@@ -14,8 +14,8 @@ from tensorark.core.matching import near
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Hint, InvalidInput, NotFound, Rejected, Unsupported
+from tensorark.files.hashes import HASHES
 from tensorark.files.shard_digests import declared_shards
-from tensorark.files.shards import HASHES
 
 if TYPE_CHECKING:
     from tensorark.encodings.encoding import Decoder

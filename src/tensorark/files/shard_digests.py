@@ -13,10 +13,10 @@ from typing import Final
 
 from tensorark.core.model import Shard, Span
 from tensorark.core.progress import Progress
-from tensorark.core.rules import Finding
+from tensorark.core.rules import Finding, difference
 from tensorark.errors import ReadFailed, Unsupported
 from tensorark.files.file import File
-from tensorark.files.shards import HASHES
+from tensorark.files.hashes import HASHES, hash_pieces
 from tensorark.formats.zt.manifest import Manifest
 
 WRONG: Final = "wrong-shard"
@@ -75,16 +75,13 @@ def _check(file: File, label: str, wanted: Shard, progress: Progress) -> ShardCh
     algorithm, _, _ = wanted.digest.partition(":")
     if algorithm not in HASHES:
         return ShardCheck(refused=(_unknown(file, label, algorithm),))
-    state = HASHES[algorithm]()
     try:
-        for data in file.source.passing(Span(0, wanted.size, label)):
-            state.update(data)
-            progress(len(data))
+        pieces = file.source.passing(Span(0, wanted.size, label))
+        found = f"{algorithm}:{hash_pieces(pieces, algorithm, progress)}"
     except ReadFailed as error:
         if error.code != WRONG:
             raise
         return ShardCheck(findings=(_wrong(label, error.detail),))
-    found = f"{algorithm}:{state.hexdigest()}"
     if found == wanted.digest:
         return ShardCheck(checked=1, nbytes=wanted.size)
     name = file.source.path_of(label).name
@@ -95,14 +92,8 @@ def _check(file: File, label: str, wanted: Shard, progress: Progress) -> ShardCh
 
 
 def _wrong(label: str, detail: str, expected: object = None, found: object = None) -> Finding:
-    return Finding(
-        rule=WRONG,
-        section="7.3",
-        stage="content",
-        where=("shards", label),
-        detail=detail,
-        expected=expected,
-        found=found,
+    return difference(
+        WRONG, ("shards", label), detail, section="7.3", expected=expected, found=found
     )
 
 

@@ -7,7 +7,6 @@ the shard, and never read a file whole unless its size is right and every conven
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import xxhash
-
 from tensorark.core.model import Shard, Span
 from tensorark.errors import Error, ReadFailed, Unsupported, quoted
+from tensorark.files.hashes import HASHES, hash_pieces
 from tensorark.io.open_file import OpenFile
 from tensorark.io.safe_names import beside
 
@@ -30,7 +28,6 @@ Judge = Callable[[bytes, bytes], str | None]
 """Says from the first 64 and the last 64 bytes why a file is no shard; None where it may be."""
 
 _END: Final = 64
-_BLOCK: Final = 4 << 20
 
 
 _FRESH: Final = 1.0  # seconds
@@ -260,13 +257,6 @@ class Shards:
         )
 
 
-HASHES: Final[Mapping[str, Callable[[], hashlib._Hash | xxhash.xxh3_64]]] = {
-    "xxh3": xxhash.xxh3_64,
-    "sha256": hashlib.sha256,
-}
-"""The algorithms of whole-file digests."""
-
-
 def digest_of_file(path: str | os.PathLike[str], algorithm: str) -> str:
     """Return the digest of a whole file in lowercase hexadecimal, read in pieces.
 
@@ -278,14 +268,9 @@ def digest_of_file(path: str | os.PathLike[str], algorithm: str) -> str:
 
 def digest_of(opened: OpenFile, algorithm: str) -> str:
     """Return the digest of an opened file (see `digest_of_file`)."""
-    state = HASHES[algorithm]()
-    buffer = memoryview(bytearray(min(_BLOCK, opened.size)))
-    for start in range(0, opened.size, _BLOCK):
-        piece = buffer[: min(_BLOCK, opened.size - start)]
-        opened.scatter(start, [piece])
-        state.update(piece)
+    digest = hash_pieces(opened.passing(Span(0, opened.size)), algorithm)
     opened.recheck()
-    return state.hexdigest()
+    return digest
 
 
 def _names_in(folder: Path) -> tuple[dict[int, list[str]], frozenset[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorark.core.conversation import drive
 from tensorark.core.limits import DEFAULT, Limits
-from tensorark.core.rules import Finding, Reading
+from tensorark.core.rules import Finding, Reading, finding_of
 from tensorark.errors import (
     InvalidInput,
     Rejected,
@@ -52,7 +52,8 @@ def validate(
                 notes += survey(file)
     except Rejected as error:
         if not gathered:
-            gathered.append(_unlisted(error))
+            # No rule of a format made it: the file is something else.
+            gathered.append(finding_of(error, "frame"))
     return gathered
 
 
@@ -70,17 +71,3 @@ def survey(file: File) -> list[Finding]:
             if all(each.rule != error.code for each in notes):
                 raise
     return notes
-
-
-def _unlisted(error: Rejected) -> Finding:
-    """Describe a rejection that no rule of a format made: the file is something else."""
-    return Finding(
-        rule=error.code,
-        section=error.section or "",
-        stage="frame",
-        where=error.where,
-        detail=error.detail,
-        offset=error.offset,
-        expected=error.expected,
-        found=error.found,
-    )

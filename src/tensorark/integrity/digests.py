@@ -19,7 +19,7 @@ import xxhash
 from tensorark.core.model import Encoded, Part, Raw, Span, cut
 from tensorark.core.progress import Progress
 from tensorark.files import File
-from tensorark.files.shards import HASHES
+from tensorark.files.hashes import HASHES, hash_pieces
 from tensorark.formats.zt.digest import Algorithm
 
 BLOCK: Final = 16 << 20
@@ -99,20 +99,18 @@ def segments(part: Part, block: int) -> list[range]:
 
 
 def span_digest(
-    file: File, spans: Iterable[Span], algorithm: Algorithm, progress: Progress | None = None
+    file: File,
+    spans: Iterable[Span],
+    algorithm: Algorithm,
+    progress: Progress = lambda _done: None,
 ) -> str:
     """Digest the bytes of `spans`, one after the other, in hexadecimal.
 
     Raises:
         ReadFailed: when they cannot be had.
     """
-    state = HASHES[algorithm]()
-    for span in spans:
-        for data in file.source.passing(span):
-            state.update(data)
-            if progress:
-                progress(len(data))
-    return state.hexdigest()
+    pieces = (piece for span in spans for piece in file.source.passing(span))
+    return hash_pieces(pieces, algorithm, progress)
 
 
 def whole(file: File, label: str | None) -> list[Span]:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tensorark import files
 from tensorark.core.brief import brief
-from tensorark.core.rules import Finding
+from tensorark.core.rules import Finding, difference
 from tensorark.errors import (
     Error,
     InvalidInput,
@@ -188,13 +188,13 @@ def _judge_signature(data: bytes, key: PathLike, path: str) -> Finding | None:
                 config.verify(empty, copy)
         except InvalidSignature:
             detail = "the signature is not one of this key over this payload"
-            return _finding("signature-invalid", ("dsseEnvelope",), detail)
+            return difference("signature-invalid", ("dsseEnvelope",), detail)
         except ValueError as error:
             if str(error).startswith("Signature mismatch"):
                 return None
             if str(error).startswith("Key mismatch"):
                 detail = "the bundle names another key than the trusted one"
-                return _finding("signature-key", ("verificationMaterial",), detail)
+                return difference("signature-key", ("verificationMaterial",), detail)
             raise _malformed(path, error) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
             raise _malformed(path, error) from error
@@ -257,7 +257,7 @@ def _unlisted(main: Path, names: Sequence[str]) -> Iterator[Finding]:
         name = path.relative_to(home).as_posix() if path.is_relative_to(home) else str(path)
         if name not in names:
             detail = f"{quoted(name)} is of this model, and the bundle does not cover it"
-            yield _finding("signature-differs", ("files", name), detail)
+            yield difference("signature-differs", ("files", name), detail)
 
 
 def _malformed(path: str, error: Exception) -> Rejected:
@@ -266,10 +266,6 @@ def _malformed(path: str, error: Exception) -> Rejected:
 
 def _unsupported(path: str, detail: str) -> Unsupported:
     return Unsupported(detail, code="bundle", path=path, hint="the command of model-signing may")
-
-
-def _finding(code: str, where: tuple[str | int, ...], detail: str) -> Finding:
-    return Finding(rule=code, section="", stage="content", where=where, detail=detail)
 
 
 def _package() -> Any:

@@ -20,7 +20,7 @@ from tensorark.conversion.as_zt_model import model_of
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Span, Tensor, cut
 from tensorark.core.progress import Progress
-from tensorark.core.rules import Finding
+from tensorark.core.rules import Finding, difference
 from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected
 from tensorark.files import File, PathLike
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, content_digest
@@ -490,10 +490,10 @@ def _contradiction(file: File, sealed: Seal) -> list[Finding]:
     """Compare the content digests of a seal with those over the digests that it gives for parts."""
     over_parts = _content(file, sealed.tensors, sealed.algorithms)
     return [
-        _finding(
-            code="seal-content",
-            where=("content", algorithm),
-            detail="the seal contradicts itself: this is not the content digest over its parts",
+        difference(
+            "seal-content",
+            ("content", algorithm),
+            "the seal contradicts itself: this is not the content digest over its parts",
             expected=over_parts[algorithm],
             found=sealed.content[algorithm],
         )
@@ -552,7 +552,7 @@ def _check_parts(file: File, block: int, group: Sequence[_Unit]) -> SealCheck:
                 ]
                 nbytes += min(blocks.stop * block, part.nbytes) - blocks.start * block
         except Rejected as error:  # the bytes break their encoding, so they are others
-            findings.append(_finding(code="seal-payload", where=where, detail=error.message))
+            findings.append(difference("seal-payload", where, error.message))
             continue
         findings += [_payload(file, part, where, at, block) for at in bad]
     return SealCheck(parts=parts, nbytes=nbytes, findings=tuple(findings))
@@ -579,7 +579,7 @@ def _payload(file: File, part: Part, where: tuple[str | int, ...], at: int, bloc
         spans = cut(part.blob.spans, start, stop - start)
         detail = "payload differs in " + " and ".join(_span_text(file, each) for each in spans)
         offset = spans[0].offset
-    return _finding(code="seal-payload", where=where, detail=detail, offset=offset)
+    return difference("seal-payload", where, detail, offset=offset)
 
 
 def _span_text(file: File, span: Span) -> str:
@@ -596,15 +596,15 @@ def _present(
         try:
             size = file.source.size(label)
         except (ReadFailed, Rejected) as error:
-            findings.append(_finding(code="seal-file", where=where, detail=error.message))
+            findings.append(difference("seal-file", where, error.message))
             continue
         usable[label] = each
         if size != each.size:
             findings.append(
-                _finding(
-                    code="seal-file",
-                    where=where,
-                    detail="the file has another size",
+                difference(
+                    "seal-file",
+                    where,
+                    "the file has another size",
                     expected=f"{each.size} bytes",
                     found=size,
                 )
@@ -617,10 +617,10 @@ def _check_sha256(file: File, label: str | None, sealed: SealedFile) -> SealChec
     findings: list[Finding] = []
     if found != sealed.sha256:
         findings.append(
-            _finding(
-                code="seal-file",
-                where=("files", sealed.name),
-                detail="the file has another sha256",
+            difference(
+                "seal-file",
+                ("files", sealed.name),
+                "the file has another sha256",
                 expected=sealed.sha256,
                 found=found,
             )
@@ -636,7 +636,7 @@ def _check_rest(file: File, spans: Sequence[Span], sealed: SealedFile) -> SealCh
     more = f" and {len(spans) - _SHOWN} more" if len(spans) > _SHOWN else ""
     detail = f"bytes that belong to no plain tensor differ, somewhere in {shown}{more}"
     where = ("files", sealed.name)
-    found = _finding(code="seal-rest", where=where, detail=detail, offset=spans[0].offset)
+    found = difference("seal-rest", where, detail, offset=spans[0].offset)
     return SealCheck(nbytes=nbytes, findings=(found,))
 
 
@@ -652,18 +652,18 @@ def _matched(file: File, sealed: Seal) -> tuple[dict[str, SealedTensor], list[Fi
         fault = "the tensor is missing" if tensor is None else _structure(tensor, each)
         if fault:
             where = ("objects", each.name)
-            findings.append(_finding(code="seal-tensor", where=where, detail=fault))
+            findings.append(difference("seal-tensor", where, fault))
         else:
             known[each.name] = each
     names = {each.name for each in sealed.tensors}
     findings += [
-        _finding(code="seal-tensor", where=("objects", name), detail="the tensor is not sealed")
+        difference("seal-tensor", ("objects", name), "the tensor is not sealed")
         for name in file.catalog.tensors
         if name not in names
     ]
     if file.format.name != sealed.format:
         detail = f"the seal is of a model in format {sealed.format}, this is {file.format.name}"
-        findings.append(_finding(code="seal-tensor", where=(), detail=detail))
+        findings.append(difference("seal-tensor", (), detail))
     return known, findings
 
 
@@ -686,10 +686,10 @@ def _structure(tensor: Tensor, sealed: SealedTensor) -> str:
 
 
 def _other_files(file: File, names: Sequence[str]) -> Finding:
-    return _finding(
-        code="seal-file",
-        where=("files",),
-        detail="the model is made of other files",
+    return difference(
+        "seal-file",
+        ("files",),
+        "the model is made of other files",
         expected=", ".join(names[1:]) or "a single file",
         found=", ".join(file.catalog.files) or "a single file",
     )
@@ -701,27 +701,4 @@ def _unopened(path: str, sealed: Seal, error: Error) -> Finding:
     detail = f"the file does not open any more: {error.message}"
     if size is not None and size != wanted:
         detail = f"the file has {size} bytes and {wanted} when it was sealed; {error.message}"
-    return _finding(
-        code="seal-file", where=("files", sealed.files[0].name), detail=detail, offset=error.offset
-    )
-
-
-def _finding(
-    *,
-    code: str,
-    where: tuple[str | int, ...],
-    detail: str,
-    offset: int | None = None,
-    expected: object = None,
-    found: object = None,
-) -> Finding:
-    return Finding(
-        rule=code,
-        section="",
-        stage="content",
-        where=where,
-        detail=detail,
-        offset=offset,
-        expected=expected,
-        found=found,
-    )
+    return difference("seal-file", ("files", sealed.files[0].name), detail, offset=error.offset)

@@ -21,7 +21,7 @@ from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Part, Shard, Tensor
 from tensorark.core.progress import Progress
-from tensorark.core.rules import Finding, Reading
+from tensorark.core.rules import Finding, Reading, difference
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.folder import entry_of
@@ -416,10 +416,10 @@ def verify_signature(
     first = statement.files[0].name if statement.files else main.name
     if any_name or main.is_dir() or main.name == first:
         return found
-    name = _finding(
-        code="signature-name",
-        where=("files", first),
-        detail="the file was signed under another name",
+    name = difference(
+        "signature-name",
+        ("files", first),
+        "the file was signed under another name",
         expected=quoted(first),
         found=quoted(main.name),
     )
@@ -450,14 +450,12 @@ def _judge_signature(
     except InvalidSignature:
         if named != trusted:
             detail = "the statement names another key than the trusted one"
-            return _finding(
-                code="signature-key", where=("key",), detail=detail, expected=trusted, found=named
-            )
+            return difference("signature-key", ("key",), detail, expected=trusted, found=named)
         detail = "the signature is not one of this key over this statement"
-        return _finding(code="signature-invalid", where=("signature",), detail=detail)
+        return difference("signature-invalid", ("signature",), detail)
     if named != trusted:  # signed by this key, in the name of another
         detail = "the statement names a key that did not sign it"
-        return _finding(code="signature-invalid", where=("key",), detail=detail)
+        return difference("signature-invalid", ("key",), detail)
     return None
 
 
@@ -496,14 +494,14 @@ def _uncounted(main: Path, statement: Statement) -> Iterator[Finding]:
             held = [names[0] if label is None else label for label in file.labels]
     except Error as error:
         detail = f"the model does not open: {error}"
-        yield _finding(code="signature-differs", where=error.where, detail=detail)
+        yield difference("signature-differs", error.where, detail)
         return
     for name in sorted({*held} - {*names}):
         detail = f"{quoted(name)} is of this model, and the statement does not list it"
-        yield _finding(code="signature-differs", where=("files", name), detail=detail)
+        yield difference("signature-differs", ("files", name), detail)
     for name in sorted({*names} - {*held}):
         detail = f"{quoted(name)} is not of this model, and the statement lists it"
-        yield _finding(code="signature-differs", where=("files", name), detail=detail)
+        yield difference("signature-differs", ("files", name), detail)
 
 
 def _measured(path: Path, wanted: Signed, known: str | None, progress: Progress) -> Signed | None:
@@ -530,24 +528,24 @@ def compare(
         where = (what, wanted.name)
         if each is None:
             detail = f"{quoted(wanted.name)} is missing"
-            yield _finding(code="signature-missing", where=where, detail=detail)
+            yield difference("signature-missing", where, detail)
         elif (each.size, each.sha256) in owners and each.sha256 != wanted.sha256:
             other = owners[each.size, each.sha256]
             detail = f"under the name {quoted(wanted.name)} lies what was signed as {quoted(other)}"
-            yield _finding(code="signature-swapped", where=where, detail=detail)
+            yield difference("signature-swapped", where, detail)
         elif each.size != wanted.size:
-            yield _finding(
-                code="signature-differs",
-                where=where,
-                detail=f"{quoted(wanted.name)} has another size than was signed",
+            yield difference(
+                "signature-differs",
+                where,
+                f"{quoted(wanted.name)} has another size than was signed",
                 expected=f"{wanted.size} bytes",
                 found=each.size,
             )
         elif each.sha256 != wanted.sha256:
-            yield _finding(
-                code="signature-differs",
-                where=where,
-                detail=f"{quoted(wanted.name)} is not what was signed",
+            yield difference(
+                "signature-differs",
+                where,
+                f"{quoted(wanted.name)} is not what was signed",
                 expected=wanted.sha256,
                 found=each.sha256,
             )
@@ -563,9 +561,7 @@ def _located(path: Path) -> list[Finding]:
             damaged = [each for each in verify(file).findings if each.where[:1] == ("objects",)]
     except Error:
         return []
-    return [
-        _finding(code="signature-differs", where=each.where, detail=each.detail) for each in damaged
-    ]
+    return [difference("signature-differs", each.where, each.detail) for each in damaged]
 
 
 def _check_root(
@@ -580,7 +576,7 @@ def _check_root(
         shards = _strong_shards(file)
         if tuple(_signed_shards(shards)) != statement.shards:
             detail = "the statement lists other shards than the root that it is about"
-            wrong = _finding(code="signature-differs", where=("shards",), detail=detail)
+            wrong = difference("signature-differs", ("shards",), detail)
             return SignatureCheck(statement=statement, findings=(wrong,), checked=1)
 
         def check(wanted: Signed) -> tuple[Finding | None, int]:
@@ -632,7 +628,7 @@ def _check_content(
         if isinstance(error, ReadFailed) and error.code not in {"missing-shard", "wrong-shard"}:
             raise
         code = "signature-missing" if error.code == "missing-shard" else "signature-differs"
-        wrong = _finding(code=code, where=error.where, detail=f"the model does not open: {error}")
+        wrong = difference(code, error.where, f"the model does not open: {error}")
         return SignatureCheck(statement=statement, findings=(wrong,))
     with file:
         model = model_of(file)
@@ -645,15 +641,13 @@ def _check_content(
         except (Rejected, ReadFailed) as error:  # the bytes break their encoding, or are others
             if isinstance(error, ReadFailed) and error.code != "wrong-shard":
                 raise
-            findings.append(
-                _finding(code="signature-differs", where=error.where, detail=str(error))
-            )
+            findings.append(difference("signature-differs", error.where, str(error)))
             return SignatureCheck(statement=statement, findings=tuple(findings))
     tensors = [tensor for tensor, _ in done]
     findings += _compare_tensors(statement, [_entry(each) for each in tensors], gone)
     if not findings and _content(tensors) != statement.content:
         detail = "the content digest is not the one that was signed"
-        findings.append(_finding(code="signature-differs", where=("content",), detail=detail))
+        findings.append(difference("signature-differs", ("content",), detail))
     taken = sum(given for _, given in done)
     return SignatureCheck(
         statement=statement,
@@ -680,12 +674,12 @@ def _unusable(file: File, labels: Iterable[str]) -> Iterator[Finding]:
             file.source.size(label)
         except Rejected as error:
             detail = f"the file is another one: {error}"
-            yield _finding(code="signature-differs", where=("shards", label), detail=detail)
+            yield difference("signature-differs", ("shards", label), detail)
         except ReadFailed as error:
             if error.code not in {"missing-shard", "wrong-shard"}:
                 raise
             code = "signature-missing" if error.code == "missing-shard" else "signature-differs"
-            yield _finding(code=code, where=("shards", label), detail=error.detail)
+            yield difference(code, ("shards", label), error.detail)
 
 
 def _compare_tensors(
@@ -698,13 +692,13 @@ def _compare_tensors(
         each = present.get(wanted.name)
         where = ("objects", wanted.name)
         if each is None:
-            yield _finding(code="signature-missing", where=where, detail="the tensor is missing")
+            yield difference("signature-missing", where, "the tensor is missing")
         elif each != wanted:
             detail = "the tensor is not what was signed"
-            yield _finding(
-                code="signature-differs",
-                where=where,
-                detail=detail,
+            yield difference(
+                "signature-differs",
+                where,
+                detail,
                 expected=f"{wanted.size} bytes, {wanted.sha256}",
                 found=f"{each.size} bytes, {each.sha256}",
             )
@@ -712,7 +706,7 @@ def _compare_tensors(
     for each in found:
         if each.name not in names:
             detail = "the tensor was not signed"
-            yield _finding(code="signature-differs", where=("objects", each.name), detail=detail)
+            yield difference("signature-differs", ("objects", each.name), detail)
 
 
 def read_sums(path: PathLike) -> dict[str, str]:
@@ -732,22 +726,3 @@ def read_sums(path: PathLike) -> dict[str, str]:
                 found=quoted(line),
             )
     return found
-
-
-def _finding(
-    *,
-    code: str,
-    where: Sequence[str | int],
-    detail: str,
-    expected: object = None,
-    found: object = None,
-) -> Finding:
-    return Finding(
-        rule=code,
-        section="",
-        stage="content",
-        where=tuple(where),
-        detail=detail,
-        expected=expected,
-        found=found,
-    )

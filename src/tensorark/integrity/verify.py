@@ -6,7 +6,6 @@ content digest of any file, hashing the parts that carry none.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,14 +22,15 @@ from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.progress import Progress
-from tensorark.core.rules import Finding, Reading
+from tensorark.core.rules import Finding, Reading, finding_of
 from tensorark.core.types import RESTRICTED, TYPES
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
 from tensorark.files import File, PathLike
+from tensorark.files.hashes import HASHES, hash_pieces
 from tensorark.files.shard_digests import check_shards
-from tensorark.files.shards import HASHES
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
+from tensorark.integrity.digests import span_digest, whole
 from tensorark.layouts.ninfer.geometry import PREFIX
 from tensorark.layouts.ninfer.rules import is_ninfer
 from tensorark.layouts.nm.rules import ID as NM
@@ -220,18 +220,7 @@ def _keep(gathered: list[Finding], error: Rejected, first: int) -> None:
     """
     if any(each.rule == error.code for each in gathered[first:]):
         return
-    gathered.append(
-        Finding(
-            rule=error.code,
-            section=error.section or "",
-            stage="content",
-            where=error.where,
-            detail=error.detail,
-            offset=error.offset,
-            expected=error.expected,
-            found=error.found,
-        )
-    )
+    gathered.append(finding_of(error, "content"))
 
 
 def _batches(
@@ -466,13 +455,10 @@ def digested(file: File, progress: Progress | None = None) -> list[Tensor]:
         for role, part in tensor.parts.items():
             found = part.digest
             if found is None:
-                state, where = xxhash.xxh3_64(), ("objects", name, "parts", role)
-                if _is_streamed(file, part):
-                    for piece in file.pieces(part, where):
-                        state.update(piece)
-                else:
-                    state.update(file.payload(part, where))
-                found = "xxh3:" + state.hexdigest()
+                where = ("objects", name, "parts", role)
+                in_pieces = _is_streamed(file, part)
+                pieces = file.pieces(part, where) if in_pieces else (file.payload(part, where),)
+                found = "xxh3:" + hash_pieces(pieces, "xxh3")
             parts[role] = replace(part, digest=found)
         if progress:
             progress(tensor.nbytes)
@@ -486,17 +472,11 @@ def digested(file: File, progress: Progress | None = None) -> list[Tensor]:
         return [each for batch in pool.map(digest_all, file.batches()) for each in batch]
 
 
-def file_digest(file: File, algorithm: Algorithm, progress: Progress | None = None) -> str:
+def file_digest(file: File, algorithm: Algorithm, progress: Progress = lambda _done: None) -> str:
     """Return the whole-file digest of the opened file: the identity of an artifact (§6.1).
 
     Raises:
         InvalidInput: when there is no such algorithm.
     """
-    from tensorark.core.model import Span
-
-    state = xxhash.xxh3_64() if check_algorithm(algorithm) == "xxh3" else hashlib.sha256()
-    for data in file.source.passing(Span(0, file.source.size())):
-        state.update(data)
-        if progress:
-            progress(len(data))
-    return f"{algorithm}:{state.hexdigest()}"
+    digest = span_digest(file, whole(file, None), check_algorithm(algorithm), progress)
+    return f"{algorithm}:{digest}"

@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeVar, cast
 
 from tensorark.core.conversation import Steps
 from tensorark.core.model import Catalog, Span, Tensor
-from tensorark.core.rules import Finding, Reading, Rule, finding
+from tensorark.core.rules import Finding, Reading, Rule, finding_of
 from tensorark.errors import LimitExceeded, Where
 from tensorark.formats.format import Names, SizeOf
 from tensorark.formats.tensorbit import rules
@@ -105,7 +105,7 @@ class _Judge:
 
     def _forgive(self, broken: Rule[D], doc: D) -> None:
         for fault in broken(doc):
-            self.forgiven.append(finding(broken, broken.rejection(fault)))
+            self.forgiven.append(finding_of(broken.rejection(fault), broken.stage))
             row = fault.where[1] if len(fault.where) > 1 else None
             if broken.id in rules.UNUSABLE and isinstance(row, int):
                 self.unusable.add(row)
