@@ -18,7 +18,8 @@ from bench import tasks
 _IMPORTS = {
     "tensorark": [
         "tensorark.numpy",
-        "tensorark.layouts.values",
+        "tensorark.layouts.gate",
+        "tensorark.layouts.dense.values",
         "tensorark.conversion",
         "tensorark.integrity.verify",
         "ml_dtypes",

@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from tensorark.core.brief import brief
 from tensorark.errors import InvalidInput
-from tensorark.layouts.in_memory import in_memory, sound
-from tensorark.layouts.layout import Laid
 from tensorark.layouts.mx.rules import ID as MX
 from tensorark.layouts.numbers.bits import pack
 from tensorark.layouts.numbers.dtypes import Array, as_array, encode, ids_of, numpy_dtype
+from tensorark.layouts.parts import TensorParts, as_tensor, check
 from tensorark.layouts.quant.rules import ID as QUANT_GROUP
 from tensorark.layouts.quant.rules import ORDERS, WORDS
 
@@ -47,21 +46,21 @@ class Quantized:
 
     __repr__ = brief
 
-    laid: Laid
+    laid: TensorParts
     max_error: float
     mean_error: float
 
 
-def dequantize(laid: Laid) -> Array:
+def dequantize(laid: TensorParts) -> Array:
     """Return the values of a tensor that is laid out, as reading it from a file would.
 
     Raises:
         Rejected: when it breaks a rule of its layout.
         Unsupported: when its layout is unknown.
     """
-    from tensorark.layouts.values import assemble
+    from tensorark.layouts.gate import assemble
 
-    return assemble(*in_memory(laid))
+    return assemble(*as_tensor(laid))
 
 
 def quantize(
@@ -123,8 +122,8 @@ def quantize(
         "scale_form": _FORMS[scale],
         "zero_point": zero,
     }
-    laid = Laid(shape=source.shape, layout=QUANT_GROUP, parts=parts, attributes=attributes)
-    return made.report(sound(laid, "narrower words, or plain zero points, always come out even"))
+    laid = TensorParts(shape=source.shape, layout=QUANT_GROUP, parts=parts, attributes=attributes)
+    return made.report(check(laid, "narrower words, or plain zero points, always come out even"))
 
 
 def quantize_mx(
@@ -161,7 +160,7 @@ def quantize_mx(
     }
     attributes = {"axis": where, "block_size": block_size, "scale_form": "e8m0_exponent"}
     return made.report(
-        sound(Laid(shape=source.shape, layout=MX, parts=parts, attributes=attributes))
+        check(TensorParts(shape=source.shape, layout=MX, parts=parts, attributes=attributes))
     )
 
 
@@ -207,7 +206,7 @@ class _Made:
     max_error: float
     mean_error: float
 
-    def report(self, laid: Laid) -> Quantized:
+    def report(self, laid: TensorParts) -> Quantized:
         """Return the result with its error."""
         return Quantized(laid=laid, max_error=self.max_error, mean_error=self.mean_error)
 

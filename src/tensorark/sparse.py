@@ -17,9 +17,8 @@ from tensorark.errors import InvalidInput, Unsupported
 from tensorark.files.view import TensorView
 from tensorark.layouts.coo.rules import ID as COO
 from tensorark.layouts.csr.rules import ID as CSR
-from tensorark.layouts.in_memory import sound
-from tensorark.layouts.layout import Laid
 from tensorark.layouts.numbers.dtypes import Array, as_array, encode, ids_of
+from tensorark.layouts.parts import TensorParts, check
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +37,7 @@ __all__ = [
 _DUPLICATES: Final = "add up entries of the same cell first; that may round, so it is not done here"
 
 
-def csr(values: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> Laid:
+def csr(values: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> TensorParts:
     """Lay a matrix out as `zt.sparse_csr/1`.
 
     Row r has values at the columns indices[indptr[r]:indptr[r + 1]].
@@ -51,10 +50,10 @@ def csr(values: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> Laid:
     parts = {"values": _part(values)}
     for role, index in (("indices", indices), ("indptr", indptr)):
         parts[role] = _part(_unsigned(index, element, role))
-    return sound(Laid(shape=_shape(shape), layout=CSR, parts=parts), _DUPLICATES)
+    return check(TensorParts(shape=_shape(shape), layout=CSR, parts=parts), _DUPLICATES)
 
 
-def coo(values: Any, coords: Sequence[Any], shape: Sequence[int]) -> Laid:
+def coo(values: Any, coords: Sequence[Any], shape: Sequence[int]) -> TensorParts:
     """Lay a tensor out as `zt.sparse_coo/1`; `coords` has an array of indices for each dimension.
 
     Cells may come in any order and none twice. 64-bit indices are stored in 64 bits, narrower ones
@@ -72,7 +71,7 @@ def coo(values: Any, coords: Sequence[Any], shape: Sequence[int]) -> Laid:
         raise InvalidInput("the arrays of indices differ in length", code="coords")
     stacked = np.concatenate([np.empty(0, element), *flat])
     parts = {"values": _part(values), "coords": _part(stacked)}
-    return sound(Laid(shape=_shape(shape), layout=COO, parts=parts), _DUPLICATES)
+    return check(TensorParts(shape=_shape(shape), layout=COO, parts=parts), _DUPLICATES)
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -106,8 +105,8 @@ def read_csr(view: TensorView) -> tuple[Array, Array, Array]:
         InvalidInput: when it is stored otherwise.
         Rejected: when its payload breaks a rule.
     """
-    from tensorark.layouts.coo.values import read_values
     from tensorark.layouts.csr.values import read_csr as read_indices
+    from tensorark.layouts.sparse import read_values
 
     _require(view, CSR)
     read = _reader(view)
@@ -123,7 +122,7 @@ def read_coo(view: TensorView) -> tuple[Array, Array]:
         Rejected: when its payload breaks a rule.
     """
     from tensorark.layouts.coo.values import read_coo as read_coords
-    from tensorark.layouts.coo.values import read_values
+    from tensorark.layouts.sparse import read_values
 
     _require(view, COO)
     read = _reader(view)
@@ -149,7 +148,7 @@ def _reader(view: TensorView) -> Any:
     return read
 
 
-def from_scipy(matrix: Any) -> Laid:
+def from_scipy(matrix: Any) -> TensorParts:
     """Lay out a scipy array or matrix in CSR format, or in COO format of any rank.
 
     The entries of a CSR row are sorted, which changes no value.
@@ -212,7 +211,7 @@ def _signed(index: Array) -> Array:
     return index.astype(np.int32 if narrow else np.int64)
 
 
-def from_torch(tensor: torch.Tensor) -> Laid:
+def from_torch(tensor: torch.Tensor) -> TensorParts:
     """Lay out a torch tensor of layout `sparse_csr` or `sparse_coo`, on any device.
 
     Raises:

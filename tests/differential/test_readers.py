@@ -18,7 +18,7 @@ import pytest
 
 import tensorark
 from conformance.build import cbor
-from tensorark.layouts.layout import Laid
+from tensorark.layouts.parts import TensorParts
 from tests.differential import mutants, readers
 from tests.differential.mutants import Image
 from tests.differential.readers import Answer
@@ -242,7 +242,7 @@ def test_the_odd_nibble_of_sparse_values_is_judged_by_us_alone(tmp_path):
         for role, held in {"indptr": [0, 1], "indices": [0]}.items()
     }
     parts["values"] = (("u8", "f4_e2m1"), [b"\x22"])
-    laid = Laid(shape=(1, 1), layout="zt.sparse_csr/1", parts=parts)
+    laid = TensorParts(shape=(1, 1), layout="zt.sparse_csr/1", parts=parts)
     path.write_bytes(stored({"t": laid}))
     case = Case(b"", Answer(readers.our_verdict(path)), Answer(crash=readers.their_verdict(path)))
     assert [each.row for each in VERIFYING if each.applies(case)] == [

@@ -7,7 +7,7 @@ from tensorark.encodings import compression
 
 
 def image(tensors, *, encoding=None, attributes=None):
-    """Return a file with `tensors`, by name as `Laid`, each part a blob of its own."""
+    """Return a file with `tensors`, by name as `TensorParts`, each part a blob of its own."""
     objects, blobs, at = {}, {}, 4096
     for name, laid in tensors.items():
         parts = {}

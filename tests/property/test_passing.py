@@ -24,7 +24,7 @@ from tensorark.edit.append import append, repack
 from tensorark.edit.merge import merge
 from tensorark.edit.overlay import overlay
 from tensorark.integrity.verify import verify
-from tensorark.layouts.layout import Laid
+from tensorark.layouts.parts import TensorParts
 from tests.property import images
 from tests.property.test_values import dense, masked, microscaled, of_ninfer, sparse
 from tests.unit.layouts.test_grouped import schemes
@@ -127,7 +127,7 @@ def is_legal(laid):
 
 
 def test_the_reference_knows_what_is_legal():
-    plain = Laid(shape=(1, 4), layout=CSR, parts={
+    plain = TensorParts(shape=(1, 4), layout=CSR, parts={
         "values": (("f32", None), [bytes(8)]),
         "indices": (("u32", None), [struct.pack("<2I", 1, 3)]),
         "indptr": (("u32", None), [struct.pack("<2I", 0, 2)]),
@@ -143,7 +143,9 @@ def test_the_reference_knows_what_is_legal():
 
 def changed(laid, role, data):
     parts = {**laid.parts, role: (laid.parts[role][0], [data])}
-    return Laid(shape=laid.shape, layout=laid.layout, parts=parts, attributes=laid.attributes)
+    return TensorParts(
+        shape=laid.shape, layout=laid.layout, parts=parts, attributes=laid.attributes
+    )
 
 
 def tidied(laid):
@@ -409,7 +411,7 @@ def test_parts_that_share_a_blob_are_judged_each(tmp_path):
 
 @pytest.mark.parametrize("writer", ["split", "merge-align", "append", "convert", "overlay"])
 def test_a_damaged_frame_is_not_passed_on(tmp_path, writer):
-    laid = Laid(shape=(6,), layout="dense", parts={"data": (("u8", None), [b"abcdef"])})
+    laid = TensorParts(shape=(6,), layout="dense", parts={"data": (("u8", None), [b"abcdef"])})
     damaged = bytearray(images.image({"t": laid}, encoding="zstd"))
     at = damaged.index(b"abcdef")
     damaged[at] ^= 1

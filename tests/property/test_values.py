@@ -22,7 +22,7 @@ import tensorark.torch
 from conformance.build import image as build
 from tensorark import sparse as sparse_of
 from tensorark.integrity.verify import verify
-from tensorark.layouts.layout import Laid
+from tensorark.layouts.parts import TensorParts
 from tests.property import images
 from tests.property.strategies import DTYPES, plain_arrays
 from tests.unit.layouts import scalar
@@ -55,7 +55,7 @@ def stored(array):
 
 
 def laid(shape, layout, parts, attributes=None):
-    return Laid(shape=shape, layout=layout, attributes=attributes, parts={
+    return TensorParts(shape=shape, layout=layout, attributes=attributes, parts={
         role: (ids, [data]) for role, (ids, data) in parts.items()
     })  # fmt: skip
 

@@ -19,7 +19,7 @@ from tensorark.errors import InvalidInput, NotFound, ReadFailed, Rejected, Unsup
 from tensorark.formats.zt.canonical import judge
 from tensorark.formats.zt.frame import FOOTER, MAGIC
 from tensorark.formats.zt.read import read
-from tensorark.layouts.content import CSR_RULES, Csr
+from tensorark.layouts.csr.content import CONTENT_RULES, Csr
 from tensorark.wire.cbor import encode
 from tests.unit.sources import Memory
 
@@ -243,5 +243,5 @@ def test_rows_that_make_no_sense_are_one_fault():
     )
     gathered: list[Finding] = []
     with pytest.raises(Rejected):
-        Reading(gathered=gathered).require(CSR_RULES, csr)
+        Reading(gathered=gathered).require(CONTENT_RULES, csr)
     assert [each.rule for each in gathered] == ["zt.csr-indptr-order"]

@@ -14,7 +14,7 @@ from tensorark import files
 from tensorark.cli.terminal import Terminal
 from tensorark.errors import NotFound, Rejected, place, quoted
 from tensorark.files import File
-from tensorark.layouts import check, profile_of
+from tensorark.layouts import layout_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,9 +100,9 @@ def opened(
 def _broken(file: File) -> Iterator[Rejected]:
     """Yield what breaks a rule of its layout, the first fault of each tensor."""
     for tensor in file.catalog.tensors.values():
-        profile = profile_of(tensor.layout)
-        if profile is not None:
+        layout = layout_of(tensor.layout)
+        if layout is not None:
             try:
-                check(profile, tensor)
+                layout.check(tensor)
             except Rejected as error:
                 yield error

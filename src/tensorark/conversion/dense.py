@@ -17,8 +17,8 @@ from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.files import File
 from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.rules import ID
+from tensorark.layouts.payload import Bytes
 
 if TYPE_CHECKING:
     from tensorark.layouts.nm.values import Window

@@ -21,11 +21,8 @@ from tensorark.errors import Rejected
 from tensorark.files import File
 from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.layouts import check
-from tensorark.layouts.affine.rules import AFFINE, Affine
-from tensorark.layouts.affine.rules import ID as MLX
-from tensorark.layouts.quant.rules import ID as QUANT_GROUP
-from tensorark.layouts.quant.rules import QUANT, Quant
+from tensorark.layouts.affine import rules as affine
+from tensorark.layouts.quant import rules as quant
 
 ORIGIN: Final = "tensorark.checkpoint"
 """The attribute that says what an imported tensor was made of; exporting needs it."""
@@ -181,7 +178,7 @@ def _import_packed(work: _Work, stem: str, config: Config | None) -> None:
     }
     old = [each.name for each in layer.tensors.values()]
     made = {f"{name} {role}": partial(_ours, work, layer, role) for role in parts}
-    work.replace(old, [Tensor(name, shape, QUANT_GROUP, parts, attributes)], made)
+    work.replace(old, [Tensor(name, shape, quant.ID, parts, attributes)], made)
 
 
 _ROLES: Final = {"qweight": "data", "scales": "scales", "qzeros": "zeros"}
@@ -332,9 +329,9 @@ def _import_mlx(work: _Work, stem: str, config: Config | None) -> None:
         raise _Left(f"its shapes do not fit {bits} bits in groups of {group_size}: {found}")
     attributes = {"bits": bits, "group_size": group_size, ORIGIN: {"method": "mlx"}}
     parts = {role: tensor.parts["data"] for role, tensor in tensors.items()}
-    made = Tensor(data.name, shape, MLX, parts, attributes)
+    made = Tensor(data.name, shape, affine.ID, parts, attributes)
     try:
-        check(AFFINE, made)
+        affine.LAYOUT.check(made)
     except Rejected as error:
         raise _Left(error.detail) from error
     work.replace(list(names.values()), [made], {})
@@ -352,16 +349,16 @@ def _export(work: _Work, tensor: Tensor, origin: Mapping[str, object]) -> None:
         raise _Left("its name does not end with weight")
     stem = f"{prefix}." if prefix else ""
     method = origin.get("method")
-    if tensor.layout == MLX and method == "mlx":
+    if tensor.layout == affine.ID and method == "mlx":
         _export_mlx(work, stem, tensor)
-    elif tensor.layout == QUANT_GROUP and method in ("gptq", "awq"):
+    elif tensor.layout == quant.ID and method in ("gptq", "awq"):
         _export_packed(work, stem, tensor, origin)
     else:
         raise _Left(f"it was made by {method!r}, which is not known for {tensor.layout}")
 
 
 def _export_mlx(work: _Work, stem: str, tensor: Tensor) -> None:
-    scheme: Affine = check(AFFINE, tensor)
+    scheme = affine.LAYOUT.check(tensor)
     head, inputs = tensor.shape[:-1], tensor.shape[-1]
     bits, group_size = scheme.bits or 8, scheme.group_size or 1
     shapes = {
@@ -383,7 +380,7 @@ def _plain(tensor: Tensor, role: str) -> Part:
 def _export_packed(work: _Work, stem: str, tensor: Tensor, origin: Mapping[str, object]) -> None:
     from tensorark.layouts.quant.checkpoints import codes_of
 
-    scheme: Quant = check(QUANT, tensor)
+    scheme = quant.LAYOUT.check(tensor)
     add, has_index = origin.get("zeros_less", 0), origin.get("g_idx", False)
     bits, group_size = scheme.bits or 8, scheme.group_size or 1
     fits = (

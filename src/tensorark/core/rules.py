@@ -102,8 +102,8 @@ _HOMES: Final = ("tensorark.encodings", "tensorark.formats", "tensorark.layouts"
 
 Named as text: what stands above this module is loaded when all rules are asked for, never before.
 """
-_NUMBERS: Final = "tensorark.layouts.numbers."
-"""What is loaded for numbers alone, such as torch, and holds no rules."""
+_TORCH: Final = "tensorark.layouts.numbers.torch"
+"""The module that loads torch, and holds no rules."""
 
 
 @cache
@@ -123,7 +123,7 @@ def all_rules() -> tuple[Rule[Any], ...]:
 def _rules_of_modules() -> Iterator[Rule[Any]]:
     for home in _HOMES:
         for module in pkgutil.walk_packages(import_module(home).__path__, f"{home}."):
-            if module.name.startswith(_NUMBERS):
+            if module.name == _TORCH:
                 continue
             for value in vars(import_module(module.name)).values():
                 held = value if isinstance(value, tuple) else (value,)

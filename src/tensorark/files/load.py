@@ -121,14 +121,14 @@ class _Check:
             self._judge()
 
     def _judge(self) -> None:
-        from tensorark.layouts.content import Digested, digest
+        from tensorark.formats.zt.part_digest import PartDigest, digest
 
         reading = Reading()
         if self._running is not None:
             self._running.require(reading, self.file.path)
         if self._state is not None:
             stored = str(self.part.digest).partition(":")[2]
-            found = Digested(self.where, stored, self._state.hexdigest(), self.part.blob.spans)
+            found = PartDigest(self.where, stored, self._state.hexdigest(), self.part.blob.spans)
             try:
                 reading.require((digest,), found)
             except Rejected as error:

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.types import DTYPES, TYPES
 from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
-from tensorark.layouts import check, profile_of
-from tensorark.layouts.dense.rules import DENSE
+from tensorark.layouts import layout_of
+from tensorark.layouts.dense.rules import LAYOUT as DENSE
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from tensorark.layouts.layout import Bytes, Layout
     from tensorark.layouts.numbers.dtypes import Array
+    from tensorark.layouts.payload import Bytes
+    from tensorark.layouts.values import Values
 
 _DENSE: Final = "dense"
 _CHECKED: Final = frozenset({"bool", "f4_e2m1"})
@@ -127,8 +128,8 @@ class TensorView:
 
         Else the logical type where there is one, or the storage type.
         """
-        profile = None if self.layout == _DENSE else profile_of(self.layout)
-        found = None if profile is None else profile.elements_of(self.tensor)
+        layout = None if self.layout == _DENSE else layout_of(self.layout)
+        found = None if layout is None else layout.element_of(self.tensor)
         if found is not None:
             return found
         part = self._main
@@ -238,7 +239,7 @@ class TensorView:
         """
         if self.layout != _DENSE or not isinstance(self._main.blob, Raw):
             return None
-        check(DENSE, self.tensor)
+        DENSE.check(self.tensor)
         return self._file.private(self._main)
 
     def __array__(
@@ -325,7 +326,7 @@ class TensorView:
         except (MemoryError, OverflowError) as error:
             raise self._too_large() from error
 
-    def _admitted(self) -> tuple[Layout, Bytes]:
+    def _admitted(self) -> tuple[Values, Bytes]:
         """Pass the gate that stands before all values: return the layout and what reads the parts.
 
         Raises:
@@ -333,14 +334,16 @@ class TensorView:
             Rejected: when the tensor breaks a rule that its format judges late.
             Unsupported: when the layout, or a type in it, is unknown.
         """
-        from tensorark.layouts.values import admit
+        from tensorark.layouts.gate import find
 
         self._check_size()
         self._file.judge(self.name)
         # Small ranges of an encoded part would decode its frames again and again: those of a layout
         # profile ascend, those of a dense tensor are runs that a slice needs.
         read = _Reader(self._file, self.tensor, 0 if self.layout == _DENSE else _WINDOW)
-        return admit(self.tensor, read), read
+        values = find(self.tensor)
+        values.admit(self.tensor, read)
+        return values, read
 
     def _part(self, role: str) -> Part:
         try:

@@ -30,9 +30,9 @@ from tensorark.files.hashes import HASHES, hash_pieces
 from tensorark.files.shard_digests import check_shards
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, check_algorithm, hexdigest
 from tensorark.formats.zt.digest import content_digest as digest_of
+from tensorark.formats.zt.part_digest import PartDigest, digest
 from tensorark.integrity.digests import span_digest, whole
 from tensorark.layouts.ninfer.geometry import PREFIX
-from tensorark.layouts.ninfer.rules import is_ninfer
 from tensorark.layouts.nm.rules import ID as NM
 from tensorark.layouts.payload import Passing, Reader
 
@@ -387,9 +387,7 @@ def _judge_digest(
         )
     found = computed(known)
     if found != stored:
-        from tensorark.layouts.content import Digested, digest
-
-        reading.require((digest,), Digested(where, stored, found, part.blob.spans))
+        reading.require((digest,), PartDigest(where, stored, found, part.blob.spans))
     return True
 
 
@@ -415,17 +413,14 @@ def _judge_layout(
     notes: Reading,
 ) -> None:
     """Check what the layout demands of its payload; what is only worth a note goes to `notes`."""
-    from tensorark.layouts.values import judge
+    from tensorark.layouts.gate import judge, remark
 
     def read(role: str, start: int = 0, stop: int | None = None) -> memoryview:
         return contents[role][start:stop] if role in contents else large(role, start, stop)
 
     large = Reader(file, tensor)
     judge(tensor, read, reading)
-    if is_ninfer(tensor.layout):
-        from tensorark.layouts.ninfer.remarks import remark
-
-        remark(tensor, read("data"), notes)
+    remark(tensor, read, notes)
 
 
 def content_digest(

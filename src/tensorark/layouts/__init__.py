@@ -1,56 +1,59 @@
-"""The layouts we interpret, as far as metadata goes: parts, types, sizes, attributes.
+"""The layouts that are interpreted, a folder each, and their one table.
 
-One module for each; rules judge all objects of a file that have a layout at once. They hold for any
-file that carries such an object, and again before one is decoded. No numpy, no payload.
+In the folder of a layout `rules` judges what metadata says of an object and exports a `LAYOUT`;
+`values` turns its parts into numbers and exports `VALUES`, loaded when a tensor is read; `make`
+lays arrays out in its parts. Of these `rules` alone is loaded here, so that nothing needs numpy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from tensorark.core.model import Tensor
-from tensorark.core.rules import Reading
-from tensorark.layouts.affine.rules import AFFINE
-from tensorark.layouts.coo.rules import COO
-from tensorark.layouts.csr.rules import CSR
-from tensorark.layouts.dense.rules import DENSE
-from tensorark.layouts.gguf.rules import GGUF, is_gguf
-from tensorark.layouts.mx.rules import MX
-from tensorark.layouts.ninfer.rules import NINFER, is_ninfer
-from tensorark.layouts.nm.rules import NM
-from tensorark.layouts.profile import AnyProfile, Described, Profile, described
-from tensorark.layouts.quant.rules import QUANT
+from tensorark.layouts.layout import AnyLayout
 
-__all__ = ["PROFILES", "Described", "Profile", "check", "described", "profile_of"]
-
-PROFILES: Final[Mapping[str, AnyProfile]] = MappingProxyType(
-    {each.id: each for each in (DENSE, CSR, COO, QUANT, MX, GGUF, AFFINE, NM, NINFER)}
+_FOLDERS: Final = (
+    "dense",
+    "csr",
+    "coo",
+    "quant",
+    "mx",
+    "gguf",
+    "affine",
+    "nm",
+    "ninfer",
 )
-"""The profiles by id; those of the GGUF and NInfer families stand for all their members."""
+
+LAYOUTS: Final[Mapping[str, AnyLayout]] = MappingProxyType(
+    {folder: import_module(f"{__name__}.{folder}.rules").LAYOUT for folder in _FOLDERS}
+)
+"""The layouts by folder, in the order in which a file is judged by them."""
+
+_FOLDER_OF: Final = {
+    id_: folder
+    for folder, layout in LAYOUTS.items()
+    if layout.pattern is None
+    for id_ in layout.members or (layout.id,)
+}
+_PATTERNS: Final = [
+    (layout.pattern, folder) for folder, layout in LAYOUTS.items() if layout.pattern is not None
+]
+
+IDS: Final = (*_FOLDER_OF, *(layout.id for layout in LAYOUTS.values() if layout.pattern))
+"""The ids that are known; for a family whose members are not listed, what stands for them."""
 
 
-def profile_of(layout: str) -> AnyProfile | None:
-    """Return the profile of a layout; None where it has none here."""
-    if is_gguf(layout):
-        return GGUF
-    if is_ninfer(layout):
-        return NINFER
-    return PROFILES.get(layout)
+def folder_of(id_: str) -> str | None:
+    """Return the folder of a layout; None where it is unknown."""
+    found = _FOLDER_OF.get(id_)
+    if found is None:
+        return next((folder for pattern, folder in _PATTERNS if pattern.fullmatch(id_)), None)
+    return found
 
 
-_ALONE: Final = Reading()
-
-
-def check(profile: Profile[Any], tensor: Tensor, reading: Reading = _ALONE) -> Any:
-    """Judge what the file says of `tensor` by the rules of `profile`, and return its record.
-
-    Opening has done that already, unless it was told to read structurally.
-
-    Raises:
-        Rejected: for the first rule that it breaks.
-    """
-    record = profile.parse(described(tensor))
-    reading.require(profile.rules, [record])
-    return record
+def layout_of(id_: str) -> AnyLayout | None:
+    """Return the layout with this id; None where it is unknown."""
+    folder = folder_of(id_)
+    return None if folder is None else LAYOUTS[folder]

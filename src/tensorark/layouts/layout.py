@@ -1,117 +1,131 @@
-"""What a layout is: how its parts become values, and what its payload must obey."""
+"""What a layout is, as far as metadata goes: how an object is read, and the rules it obeys.
+
+Owns the neutral description of an object that rules judge, whatever file it comes from. Reads no
+payload and makes no numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Final, Generic, TypeVar
 
-import numpy as np
+from tensorark.core.model import Tensor
+from tensorark.core.rules import Fault, Reading, Rule
+from tensorark.core.types import DTYPES, size_of
 
-from tensorark.core.model import Part, Tensor
-from tensorark.core.rules import Reading
-from tensorark.errors import LimitExceeded, Unsupported
-from tensorark.layouts.numbers.dtypes import Array
+PartFacts = tuple[str, str | None, int]
+"""Storage type, logical type or None, and decoded size in bytes of a part."""
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+FLOATS: Final = frozenset({"f64", "f32", "f16", "bf16"})
 
-Ids = tuple[str, str | None]
-"""A storage type, and a logical type or None."""
+_NONE: Final[Mapping[str, object]] = {}
 
 
-class Bytes(Protocol):
-    """Gives decoded bytes of a part: all of them, or those from `start` up to `stop`."""
+# Not frozen: a file may have a hundred thousand of them, and freezing triples the cost of one.
+@dataclass(slots=True)
+class Description:
+    """What a file says of one object, without its bytes; `where` is its place in the catalog."""
 
-    def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
-        """Return the bytes [start, stop) of the part with this role."""
-        ...
+    where: tuple[str | int, ...]
+    shape: Sequence[int]
+    attributes: Mapping[str, object]
+    parts: Mapping[str, PartFacts]
+
+    def place(self, *rest: str | int) -> tuple[str | int, ...]:
+        """Return a place below the object."""
+        return (*self.where, *rest)
+
+    def attribute(self, *keys: str) -> tuple[str | int, ...]:
+        """Return the place of an attribute."""
+        return (*self.where, "attributes", *keys)
 
 
-def _no_rules(_tensor: Tensor, _read: Bytes, _reading: Reading) -> None:
-    pass
+def describe(tensor: Tensor) -> Description:
+    """Return the description of a tensor of the model."""
+    return Description(
+        ("objects", tensor.name),
+        tensor.shape,
+        tensor.attributes or _NONE,
+        {role: (part.dtype, part.type, part.nbytes) for role, part in tensor.parts.items()},
+    )
+
+
+R = TypeVar("R")
+
+
+_ALONE: Final = Reading()
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """`assemble` gives the values, a row-major array of the tensor's shape.
+class Layout(Generic[R]):
+    """A layout, or a family of them: its id, and rules over all objects of a file that have it.
 
-    `judge` checks payload beyond what the types of the parts demand. `elements`, where a layout has
-    it, gives the flat elements [start, stop) alone, so that a slice need not decode everything.
-    Each of them judges the metadata that it relies on: a tensor may come from a file that was
-    opened without that.
+    `parse` turns what a file says of an object into a record, which may hold nonsense. `element` is
+    the id of the elements that decoding gives, or what tells it from the record of an object; None
+    where it is that of the stored values. `judges_payload` says whether a payload can break it,
+    beyond what types forbid. A family lists its `members`, or has a `pattern` for their ids.
     """
 
-    assemble: Callable[[Tensor, Bytes], Array]
-    judge: Callable[[Tensor, Bytes, Reading], None] = _no_rules
-    elements: Callable[[Tensor, Bytes, int, int], Array] | None = None
+    id: str
+    parse: Callable[[Description], R]
+    rules: tuple[Rule[Sequence[R]], ...]
+    element: str | Callable[[R], str | None] | None = None
+    judges_payload: bool = field(default=False, kw_only=True)
+    members: tuple[str, ...] = field(default=(), kw_only=True)
+    pattern: re.Pattern[str] | None = field(default=None, kw_only=True)
+
+    def element_of(self, tensor: Tensor) -> str | None:
+        """Return the id of the elements that decoding gives; None where it is that stored."""
+        if callable(self.element):
+            return self.element(self.parse(describe(tensor)))
+        return self.element
+
+    def check(self, tensor: Tensor, reading: Reading = _ALONE) -> R:
+        """Judge what the file says of `tensor` by the rules of the layout; return its record.
+
+        Opening has done that already, unless it was told to read structurally.
+
+        Raises:
+            Rejected: for the first rule that it breaks.
+        """
+        record = self.parse(describe(tensor))
+        reading.require(self.rules, [record])
+        return record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Laid:
-    """A tensor laid out in parts, ready to be written: `Writer.add_laid` takes it.
-
-    `parts` gives for each role the storage type, the logical type or None, and the decoded bytes in
-    pieces, which can be iterated more than once.
-    """
-
-    shape: tuple[int, ...]
-    layout: str
-    parts: Mapping[str, tuple[Ids, Iterable[Buffer]]]
-    attributes: Mapping[str, object] | None = field(default=None)
+AnyLayout = Layout[Any]
 
 
-def ids(part: Part) -> Ids:
-    """Return the storage type and the logical type of a part."""
-    return part.dtype, part.type
+def is_count(value: object) -> bool:
+    """Tell whether an attribute is an unsigned integer; booleans are none."""
+    return type(value) is int and value >= 0
 
 
-def blank(tensor: Tensor, element: np.dtype[Any]) -> Array:
-    """Return as many zeros as the tensor has elements, flat.
-
-    Raises:
-        LimitExceeded: when this process cannot hold them: a sparse tensor may be any size.
-        Unsupported: when the type has no zero.
-    """
-    require_zero(tensor, element)
-    try:
-        return np.zeros(tensor.elements, element)
-    except (MemoryError, OverflowError, ValueError) as error:
-        raise LimitExceeded(
-            "the full array is too large for this process",
-            code="decoded-size",
-            where=("objects", tensor.name),
-            found=f"{tensor.elements} elements",
-        ) from error
+def parts_fault(each: Description, expected: str) -> Fault:
+    """Return the fault of an object with other parts than `expected`."""
+    return Fault(each.place("parts"), "other parts", expected, ", ".join(each.parts) or "none")
 
 
-def require_zero(tensor: Tensor, element: np.dtype[Any]) -> None:
-    """Require that what a sparse tensor does not store has a value: a zero of its type.
-
-    Raises:
-        Unsupported: when the type has none, as a scale that is a power of two.
-    """
-    if np.zeros(1, element).astype(np.complex128)[0] != 0:
-        raise Unsupported(
-            "the type has no zero, so cells that are not stored mean nothing",
-            code="no-zero",
-            where=("objects", tensor.name, "parts", "values"),
-            found=str(element),
-        )
+def ids_fault(each: Description, role: str, expected: str) -> Fault:
+    """Return the fault of a part with another storage or logical type than `expected`."""
+    dtype, type_, _ = each.parts[role]
+    found = dtype if type_ is None else f"{type_} over {dtype}"
+    return Fault(each.place("parts", role), f"`{role}` has the wrong type", expected, found)
 
 
-def shaped(values: Array, tensor: Tensor) -> Array:
-    """Return flat values in the shape of the tensor.
+def size_fault(each: Description, role: str, expected: int, why: str) -> Fault:
+    """Return the fault of a part whose size is not `expected` bytes."""
+    detail = f"`{role}` does not hold {why}"
+    return Fault(each.place("parts", role), detail, f"{expected} bytes", each.parts[role][2])
 
-    Raises:
-        Unsupported: when numpy holds no array of that shape, though it has no elements.
-    """
-    try:
-        return values.reshape(tensor.shape)
-    except (ValueError, OverflowError) as error:
-        raise Unsupported(
-            "numpy holds no array of this shape",
-            code="numpy-shape",
-            where=("objects", tensor.name, "shape"),
-            found=tensor.shape,
-        ) from error
+
+def values_size(part: PartFacts, elements: int) -> int | None:
+    """Return the bytes of `elements` elements of a part; None where its type is not registered."""
+    return size_of(part[0], part[1], elements)
+
+
+def width(part: PartFacts) -> int:
+    """Return the bytes of one element of a part's storage type."""
+    return DTYPES[part[0]]

@@ -13,17 +13,19 @@ from tensorark.core.model import Part, Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.core.types import RESTRICTED, size_of
 from tensorark.errors import Where
-from tensorark.layouts.coo import rules as coo
-from tensorark.layouts.csr import rules as csr
-from tensorark.layouts.mx import rules as mx
-from tensorark.layouts.ninfer.rules import is_ninfer
-from tensorark.layouts.nm import rules as nm
+from tensorark.layouts import layout_of
 
 Ranges = Callable[[int, int], memoryview]
 """Reads decoded bytes [start, start + length) of a part."""
 
-_RULED: Final = frozenset({csr.ID, coo.ID, mx.ID, nm.ID})
-"""Layouts that demand something of payload, beside those of NInfer; of others any is legal."""
+
+class Bytes(Protocol):
+    """Gives decoded bytes of a part: all of them, or those from `start` up to `stop`."""
+
+    def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of the part with this role."""
+        ...
+
 
 _WINDOW: Final = 8 << 20
 """Bytes of an encoded part that are decoded at least."""
@@ -39,7 +41,8 @@ class Holder(Protocol):
 
 def is_ruled(layout: str) -> bool:
     """Tell whether a layout demands anything of its payload beyond what types do."""
-    return layout in _RULED or is_ninfer(layout)
+    found = layout_of(layout)
+    return found is not None and found.judges_payload
 
 
 def judge_layout(holder: Holder, tensor: Tensor, reading: Reading) -> None:
@@ -49,7 +52,7 @@ def judge_layout(holder: Holder, tensor: Tensor, reading: Reading) -> None:
         Rejected: when it breaks a rule.
         Unsupported: when the layout, or a type in it, is unknown.
     """
-    from tensorark.layouts.values import judge
+    from tensorark.layouts.gate import judge
 
     judge(tensor, Reader(holder, tensor), reading)
 
@@ -82,13 +85,13 @@ class Passing:
         self.nbytes += len(piece)
         if self._type not in RESTRICTED:
             return
-        from tensorark.layouts.content import PART_RULES, Content
+        from tensorark.layouts.numbers.content import CONTENT_RULES, Content
 
         elements = self._elements if self.nbytes == self._end else None
         content = Content(
             where=self._where, data=piece, type=self._type, elements=elements, start=start
         )
-        reading.require(PART_RULES, content)
+        reading.require(CONTENT_RULES, content)
 
 
 class Reader:

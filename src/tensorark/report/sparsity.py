@@ -12,9 +12,9 @@ from tensorark import files
 from tensorark.core.brief import brief
 from tensorark.files import File, PathLike
 from tensorark.files.view import TensorView
-from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm import values as nm
 from tensorark.layouts.nm.rules import ID
+from tensorark.layouts.payload import Bytes
 
 __all__ = ["Counted", "counts", "first_groups"]
 

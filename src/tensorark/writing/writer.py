@@ -36,8 +36,8 @@ from tensorark.io.inputs import aside, refuse_input
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
 from tensorark.io.source import octets
-from tensorark.layouts import profile_of
-from tensorark.layouts.dense.rules import DENSE
+from tensorark.layouts import layout_of
+from tensorark.layouts.dense.rules import ID as DENSE
 from tensorark.layouts.payload import Passing, Ranges, is_ruled, judge_layout
 from tensorark.wire.attributes import Carried
 from tensorark.writing.append import Generation, generation
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from tensorark.encodings import Compression
     from tensorark.encodings.encoding import Encoder
-    from tensorark.layouts.layout import Laid
     from tensorark.layouts.numbers.dtypes import Array
+    from tensorark.layouts.parts import TensorParts
 
 Ids = tuple[str, str | None]
 """A storage type, and a logical type or None."""
@@ -424,7 +424,7 @@ class Writer:
     def add_laid(
         self,
         name: str,
-        laid: Laid,
+        laid: TensorParts,
         *,
         attributes: Mapping[str, object] | None = None,
         encoding: str | None = None,
@@ -588,9 +588,9 @@ def check_ids(name: str, layout: str, parts: Sequence[Ids]) -> None:
         InvalidInput: for the first that is neither (§4.2, §5.2).
     """
     where = ("objects", name)
-    if layout == DENSE.id and all(type_ is None and dtype in DTYPES for dtype, type_ in parts):
+    if layout == DENSE and all(type_ is None and dtype in DTYPES for dtype, type_ in parts):
         return  # of which there may be a hundred thousand
-    if profile_of(layout) is None and not _is_vendors(layout):
+    if layout_of(layout) is None and not _is_vendors(layout):
         raise InvalidInput(
             "no such layout",
             code="layout",

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorark
-from tensorark.layouts.layout import Laid
 from tensorark.layouts.numbers.groups import CHUNK
+from tensorark.layouts.parts import TensorParts
 from tensorark.quantize import dequantize
 from tests.test_public_vectors import MADE, index
 
@@ -153,7 +153,9 @@ def schemes(draw):
         # One rounding to f64 of the difference and one of the product, then one to f32.
         difference = Fraction(float(Fraction(codes[place]) - zeros[at]))
         values.append(rounded(Fraction(float(difference * exact[at]))))
-    laid = Laid(shape=tuple(shape), layout="zt.quant_group/1", parts=parts, attributes=attributes)
+    laid = TensorParts(
+        shape=tuple(shape), layout="zt.quant_group/1", parts=parts, attributes=attributes
+    )
     return laid, np.array(values, np.float32).reshape(shape)
 
 
@@ -213,7 +215,9 @@ def test_a_tensor_of_many_chunks_reads_each_scale_where_it_belongs():
             "data": (("u8", None), [codes.data]),
             "scales": (("f32", None), [scales.tobytes()]),
         }
-        laid = Laid(shape=shape, layout="zt.quant_group/1", parts=parts, attributes=attributes)
+        laid = TensorParts(
+            shape=shape, layout="zt.quant_group/1", parts=parts, attributes=attributes
+        )
         spread = np.repeat(scales, along, axis)
         assert np.array_equal(dequantize(laid), codes.reshape(shape) * spread)
 
@@ -234,7 +238,7 @@ def per_channel(shape, axis, scales, zeros=None):
     }
     if zeros is not None:
         parts["zeros"] = (("i8", None), [np.array(zeros, np.int8).tobytes()])
-    return Laid(shape=shape, layout="zt.quant_group/1", parts=parts, attributes=attributes)
+    return TensorParts(shape=shape, layout="zt.quant_group/1", parts=parts, attributes=attributes)
 
 
 def test_group_size_0_is_per_channel_where_there_is_a_scale_for_each_index():
@@ -287,7 +291,7 @@ def test_mx_blocks_are_elements_times_powers_of_two(element, axis, seed):
         "scales": (("u8", "f8_e8m0"), [scales.tobytes()]),
     }
     attributes = {"axis": axis, "block_size": 2, "scale_form": "e8m0_exponent"}
-    laid = Laid(shape=shape, layout="zt.mx/1", parts=parts, attributes=attributes)
+    laid = TensorParts(shape=shape, layout="zt.mx/1", parts=parts, attributes=attributes)
     assert np.array_equal(dequantize(laid), wanted, equal_nan=True)
 
 
@@ -297,7 +301,7 @@ def test_an_element_type_that_mx_does_not_have_is_refused():
         "scales": (("u8", "f8_e8m0"), [bytes(2)]),
     }
     attributes = {"block_size": 2, "scale_form": "e8m0_exponent"}
-    laid = Laid(shape=(4,), layout="zt.mx/1", parts=parts, attributes=attributes)
+    laid = TensorParts(shape=(4,), layout="zt.mx/1", parts=parts, attributes=attributes)
     with pytest.raises(tensorark.Unsupported, match="no such element type"):
         dequantize(laid)
 
@@ -335,6 +339,6 @@ def test_decoding_takes_little_more_memory_than_its_result(tmp_path, io):
 
 def test_a_sparse_tensor_too_large_to_be_full_is_a_limit():
     parts = {"values": (("f32", None), [b""]), "coords": (("u64", None), [b""])}
-    laid = Laid(shape=(1 << 40, 1 << 23), layout="zt.sparse_coo/1", parts=parts)
+    laid = TensorParts(shape=(1 << 40, 1 << 23), layout="zt.sparse_coo/1", parts=parts)
     with pytest.raises(tensorark.LimitExceeded):
         dequantize(laid)

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.layouts import content
-from tensorark.layouts.content import COO_RULES, CSR_RULES, Coo, Csr
+from tensorark.layouts.coo import content as coordinates
+from tensorark.layouts.coo.content import Coo
+from tensorark.layouts.csr import content as rows
+from tensorark.layouts.csr.content import Csr
 
 WHERE = ("objects", "m")
 
@@ -63,8 +65,8 @@ def test_each_fault_of_a_matrix_is_at_its_entry(block, columns, indptr, indices)
     held = [np.array(each, np.uint64) for each in (indptr, indices)]
     csr = Csr(where=WHERE, columns=columns, indptr=held[0], indices=held[1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "_BLOCK", block)
-        assert found(CSR_RULES, csr) == list(csr_faults(columns, indptr, indices))
+        patch.setattr(rows, "_BLOCK", block)
+        assert found(rows.CONTENT_RULES, csr) == list(csr_faults(columns, indptr, indices))
 
 
 def coo_faults(shape, cells):
@@ -98,6 +100,6 @@ def test_each_fault_of_coordinates_is_at_its_entry(block, data, shape, in_order)
         cells.sort()
     coords = np.array(cells, np.uint64).reshape(len(cells), len(shape)).T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content, "_BLOCK", block)
-        faults = found(COO_RULES, Coo(where=WHERE, shape=shape, coords=coords))
+        patch.setattr(coordinates, "_BLOCK", block)
+        faults = found(coordinates.CONTENT_RULES, Coo(where=WHERE, shape=shape, coords=coords))
     assert faults == list(coo_faults(shape, cells))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.layouts.ninfer import decoding, fp8, imports, nvfp4
-from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.encoding import (
     METHODS,
     cast_direct,
@@ -457,7 +457,7 @@ def test_any_legal_codes_survive_packing_and_are_judged_sound(name, size, data):
     found = unpacked(format_, made, rows, columns).reshape(rows, -1)[:, :columns]
     assert (found == codes.reshape(rows, -1)[:, :columns]).all()
     document = Payload((), whole, memoryview(made))
-    assert [fault for each in PAYLOAD_RULES for fault in each(document)] == []
+    assert [fault for each in CONTENT_RULES for fault in each(document)] == []
 
 
 @given(st.sampled_from([*sorted(FULL.values()), "nvfp4", "fp8_e4m3fn_row_bf16"]), st.data())

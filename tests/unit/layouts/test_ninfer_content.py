@@ -10,13 +10,13 @@ import pytest
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Rejected, Unsupported
+from tensorark.layouts.gate import assemble, judge
 from tensorark.layouts.ninfer import remarks as notes
 from tensorark.layouts.ninfer import values as layouts
-from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.encoding import encode
 from tensorark.layouts.ninfer.geometry import LAYOUT_OF, geometry
 from tensorark.layouts.ninfer.values import elements
-from tensorark.layouts.values import assemble, judge
 
 
 def sound(format_: str, rows: int, columns: int) -> bytearray:
@@ -35,7 +35,7 @@ def sound(format_: str, rows: int, columns: int) -> bytearray:
 def broken(format_: str, rows: int, columns: int, data: bytes) -> list[tuple[str, str]]:
     whole = geometry(format_, LAYOUT_OF[format_], (rows, columns))
     document = Payload(("objects", "w"), whole, memoryview(data))
-    return [(each.id, fault.detail) for each in PAYLOAD_RULES for fault in each(document)]
+    return [(each.id, fault.detail) for each in CONTENT_RULES for fault in each(document)]
 
 
 # format, rows, columns, offset, bytes put there, rule, what the message begins with
@@ -85,7 +85,7 @@ def test_a_code_of_padding_is_told_with_what_it_should_be():
     data[64 + 32 + 1] = 1
     whole = geometry("q4_g64_fp16", LAYOUT_OF["q4_g64_fp16"], (2, 65))
     document = Payload(("objects", "w"), whole, memoryview(data))
-    (fault,) = [fault for each in PAYLOAD_RULES for fault in each(document)]
+    (fault,) = [fault for each in CONTENT_RULES for fault in each(document)]
     assert (fault.expected, fault.found) == (0, "another code")
 
 
@@ -115,7 +115,7 @@ def test_the_first_code_under_a_scale_of_zero_is_named_by_its_own_row_and_column
     data[32 * 6 + 1] = 0x01
     whole = geometry("q4_g64_fp16", LAYOUT_OF["q4_g64_fp16"], (4, 128))
     document = Payload(("objects", "w"), whole, memoryview(data))
-    faults = [(each.id, fault) for each in PAYLOAD_RULES for fault in each(document)]
+    faults = [(each.id, fault) for each in CONTENT_RULES for fault in each(document)]
     ((id_, fault),) = faults
     assert id_ == "ninfer.zero-scale"
     assert fault.detail.startswith("row 2, column 79: ")

@@ -12,8 +12,7 @@ import pytest
 import tensorark
 from conformance.build.image import FLOOR, image
 from conformance.build.manifest import part, root, tensor
-from tensorark.formats.zt import RULES
-from tensorark.layouts.content import CONTENT_RULES
+from tensorark.core.rules import all_rules
 
 PAGES = Path(__file__).resolve().parents[3] / "spec/profiles"
 EXAMPLES = [
@@ -61,7 +60,7 @@ def test_there_is_an_example_on_every_page():
 @pytest.mark.parametrize("page", RULE_PAGES, ids=lambda page: page.stem)
 def test_pages_list_the_rules_of_their_profile(page):
     """All of them, those of payload too, and no others than those of types."""
-    known = {rule.id for rule in (*RULES, *CONTENT_RULES) if rule.section == title(page)}
+    known = {rule.id for rule in all_rules() if rule.section == title(page)}
     listed = set(re.findall(r"`((?:zt|mlx)\.[a-z0-9]+(?:-[a-z0-9]+)*)`", page.read_text()))
     assert known
     assert listed - {"zt.f4-padding"} == known

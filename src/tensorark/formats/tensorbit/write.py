@@ -25,7 +25,7 @@ from tensorark.formats.tensorbit.frame import (
 from tensorark.formats.tensorbit.index import FULL_SHAPE, Claim, shape_of
 from tensorark.formats.tensorbit.layouts import STORAGE
 from tensorark.formats.tensorbit.read import SUFFIX
-from tensorark.layouts import described
+from tensorark.layouts.layout import describe
 from tensorark.layouts.nm import rules as profile
 from tensorark.layouts.nm.rules import DENSE, ID, Pattern, members
 
@@ -173,8 +173,8 @@ def refusal(tensor: Tensor) -> str | None:
     if not tensor.name:
         return "it has no name"
     if tensor.layout == ID:
-        record = profile.parse_nm(described(tensor))
-        for rule in profile.NM.rules:
+        record = profile.parse_nm(describe(tensor))
+        for rule in profile.LAYOUT.rules:
             for fault in rule([record]):
                 return fault.detail
         return None
@@ -227,7 +227,7 @@ def _roles(tensor: Tensor) -> tuple[str, ...]:
 def _pattern(tensor: Tensor) -> Pattern:
     if tensor.layout != ID:
         return DENSE
-    return profile.parse_nm(described(tensor)).pattern or DENSE
+    return profile.parse_nm(describe(tensor)).pattern or DENSE
 
 
 def _dtype(tensor: Tensor) -> str:

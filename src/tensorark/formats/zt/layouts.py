@@ -2,8 +2,7 @@
 
 Metadata rules only (§5): parts, dtypes and sizes, in unbounded integers. They stand in
 `layouts`, because decoding relies on them too; here they are laid over a manifest. Objects of
-other layouts pass: they are listed and never interpreted. The rules about payload stand in
-`layouts.content`.
+other layouts pass: they are listed and never interpreted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from tensorark.core.rules import Reading, Rule
 from tensorark.core.types import size_of
 from tensorark.errors import Rejected
 from tensorark.formats.zt.manifest import Manifest
-from tensorark.layouts import PROFILES, Described, profile_of
+from tensorark.layouts import LAYOUTS, layout_of
+from tensorark.layouts.layout import Description
 
 _DENSE: Final = "dense"
 _NONE: Final[Mapping[str, object]] = {}
@@ -33,7 +33,7 @@ class Objects:
 
     def __init__(self, manifest: Manifest) -> None:
         self.records: dict[str, list[Any]] = defaultdict(list)
-        known = {layout: profile_of(layout) for layout in {*manifest.layouts}}
+        known = {layout: layout_of(layout) for layout in {*manifest.layouts}}
         firsts, shapes = manifest.firsts, manifest.shapes
         for index, layout in enumerate(manifest.layouts):
             if layout == _DENSE:
@@ -47,12 +47,12 @@ class Objects:
                     continue
             profile = known[layout]
             if profile is not None:
-                self.records[profile.id].append(profile.parse(_described(manifest, index)))
+                self.records[profile.id].append(profile.parse(_describe(manifest, index)))
 
 
-def _described(manifest: Manifest, index: int) -> Described:
+def _describe(manifest: Manifest, index: int) -> Description:
     dtypes, types, sizes = manifest.dtypes, manifest.types, manifest.sizes
-    return Described(
+    return Description(
         manifest.object_place(index),
         manifest.shapes[index],
         manifest.object_attributes[index] or _NONE,
@@ -71,7 +71,7 @@ def judge_layouts(manifest: Manifest, reading: Reading) -> None:
     """
     records = Objects(manifest).records
     first: Rejected | None = None
-    for profile in PROFILES.values():
+    for profile in LAYOUTS.values():
         if profile.id not in records:
             continue
         try:
@@ -85,5 +85,5 @@ def judge_layouts(manifest: Manifest, reading: Reading) -> None:
 
 
 LAYOUT_RULES: Final[tuple[Rule[Any], ...]] = tuple(
-    judged for profile in PROFILES.values() for judged in profile.rules
+    judged for profile in LAYOUTS.values() for judged in profile.rules
 )

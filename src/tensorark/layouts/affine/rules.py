@@ -12,9 +12,9 @@ from math import prod
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.profile import (
-    Described,
-    Profile,
+from tensorark.layouts.layout import (
+    Description,
+    Layout,
     ids_fault,
     parts_fault,
     size_fault,
@@ -32,12 +32,12 @@ _WORD: Final = 32
 class Affine:
     """The scheme of one object. Fields that the file states wrongly are None."""
 
-    entry: Described
+    entry: Description
     bits: int | None
     group_size: int | None
 
 
-def parse_affine(each: Described) -> Affine:
+def parse_affine(each: Description) -> Affine:
     """Read the attributes of an object. Total: what is wrong becomes None."""
     bits, group_size = each.attributes.get("bits"), each.attributes.get("group_size")
     if type(bits) is not int or bits not in _BITS:
@@ -128,9 +128,9 @@ def _whole(objects: Sequence[Affine]) -> Iterator[Affine]:
     return (each for each in objects if each.entry.parts.keys() == _PARTS)
 
 
-AFFINE: Final[Profile[Affine]] = Profile(
+LAYOUT: Final[Layout[Affine]] = Layout(
     ID,
     parse_affine,
     (mlx_parts, mlx_bits, mlx_group_size, mlx_dtypes, mlx_data_size, mlx_scales_size),
-    elements="f32",
+    element="f32",
 )

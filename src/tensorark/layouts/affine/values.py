@@ -11,15 +11,14 @@ from typing import Final
 import numpy as np
 
 from tensorark.core.model import Tensor
-from tensorark.core.rules import Reading
 from tensorark.core.types import DTYPES
-from tensorark.layouts import check
-from tensorark.layouts.affine.rules import AFFINE, Affine
-from tensorark.layouts.layout import Bytes, Layout, shaped
+from tensorark.layouts.affine.rules import LAYOUT
 from tensorark.layouts.numbers.bits import unpack_stream
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.layouts.numbers.factors import widened
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.values import Values, reshape
 
 _STEP: Final = 8
 """Codes that begin and end with a byte, whatever their width."""
@@ -27,12 +26,12 @@ _STEP: Final = 8
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `mlx.affine/1` into f32, a chunk at a time."""
-    return shaped(elements(tensor, read, 0, tensor.elements), tensor)
+    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
     """Return the flat elements [start, stop), reading what they need and no more."""
-    scheme: Affine = check(AFFINE, tensor)
+    scheme = LAYOUT.check(tensor)
     grid = Grid(scheme.group_size or 1, 1)
     bits = scheme.bits or 8
     factors = tensor.parts["scales"].dtype
@@ -58,9 +57,4 @@ def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
     return gather(fill, start, stop)
 
 
-def judge(tensor: Tensor, _read: Bytes, reading: Reading) -> None:
-    """Check the metadata; any payload is legal."""
-    check(AFFINE, tensor, reading)
-
-
-MLX_AFFINE: Final = Layout(assemble, judge, elements)
+VALUES: Final = Values(LAYOUT, assemble, elements)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.profile import (
-    Described,
-    Profile,
+from tensorark.layouts.layout import (
+    Description,
+    Layout,
     ids_fault,
     parts_fault,
     size_fault,
@@ -22,7 +22,7 @@ _COORDS: Final = (("u32", None), ("u64", None))
 
 
 @rule("zt.coo-rank", section=ID, stage="open")
-def coo_rank(objects: Sequence[Described]) -> Iterator[Fault]:
+def coo_rank(objects: Sequence[Description]) -> Iterator[Fault]:
     """A COO object has at least one dimension."""
     for each in objects:
         if not each.shape:
@@ -31,7 +31,7 @@ def coo_rank(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.coo-parts", section=ID, stage="open")
-def coo_parts(objects: Sequence[Described]) -> Iterator[Fault]:
+def coo_parts(objects: Sequence[Description]) -> Iterator[Fault]:
     """A COO object has exactly the parts `values` and `coords`."""
     for each in objects:
         if each.parts.keys() != _PARTS:
@@ -39,7 +39,7 @@ def coo_parts(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.coo-coords-dtype", section=ID, stage="open")
-def coo_coords_dtype(objects: Sequence[Described]) -> Iterator[Fault]:
+def coo_coords_dtype(objects: Sequence[Description]) -> Iterator[Fault]:
     """`coords` is u32 or u64, without a logical type."""
     for each in _whole(objects):
         if each.parts["coords"][:2] not in _COORDS:
@@ -47,7 +47,7 @@ def coo_coords_dtype(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.coo-coords-size", section=ID, stage="open")
-def coo_coords_size(objects: Sequence[Described]) -> Iterator[Fault]:
+def coo_coords_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """The size of `coords` is a multiple of the coordinate width times the rank."""
     for each in _whole(objects):
         step = width(each.parts["coords"]) * len(each.shape)
@@ -59,7 +59,7 @@ def coo_coords_size(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.coo-values-size", section=ID, stage="open")
-def coo_values_size(objects: Sequence[Described]) -> Iterator[Fault]:
+def coo_values_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """`values` holds one element for each cell that `coords` names."""
     for each in _whole(objects):
         step = width(each.parts["coords"]) * len(each.shape)
@@ -71,12 +71,13 @@ def coo_values_size(objects: Sequence[Described]) -> Iterator[Fault]:
             yield size_fault(each, "values", expected, f"{entries} elements")
 
 
-def _whole(objects: Sequence[Described]) -> Iterator[Described]:
+def _whole(objects: Sequence[Description]) -> Iterator[Description]:
     return (each for each in objects if each.parts.keys() == _PARTS)
 
 
-COO: Final[Profile[Described]] = Profile(
+LAYOUT: Final[Layout[Description]] = Layout(
     ID,
     lambda each: each,
     (coo_rank, coo_parts, coo_coords_dtype, coo_coords_size, coo_values_size),
+    judges_payload=True,
 )

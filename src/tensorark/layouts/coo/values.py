@@ -8,11 +8,12 @@ import numpy as np
 
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
-from tensorark.layouts import check
-from tensorark.layouts.content import COO_RULES, PART_RULES, Content, Coo, flat_cells
-from tensorark.layouts.coo.rules import COO
-from tensorark.layouts.layout import Bytes, Layout, blank, ids, require_zero, shaped
-from tensorark.layouts.numbers.dtypes import Array, decode, numpy_dtype
+from tensorark.layouts.coo.content import CONTENT_RULES, Coo, flat_cells
+from tensorark.layouts.coo.rules import LAYOUT
+from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.sparse import blank, judge_values, read_values
+from tensorark.layouts.values import Values, reshape
 
 _BLOCK: Final = 1 << 20
 
@@ -25,14 +26,7 @@ def assemble(tensor: Tensor, read: Bytes) -> Array:
     for start in range(0, coo.count, _BLOCK):
         stop = min(start + _BLOCK, coo.count)
         full[flat_cells(coo, start, stop).astype(np.int64)] = stored[start:stop]
-    return shaped(full, tensor)
-
-
-def read_values(tensor: Tensor, read: Bytes, count: int) -> Array:
-    """Return the stored values of a sparse tensor that stores `count` of them."""
-    where = ("objects", tensor.name, "parts", "values")
-    require_zero(tensor, numpy_dtype(*ids(tensor.parts["values"])))
-    return decode(read("values"), ids(tensor.parts["values"]), (count,), where)
+    return reshape(full, tensor)
 
 
 def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
@@ -41,26 +35,14 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
     judge_values(tensor, read, coo.count, reading)
 
 
-def judge_values(tensor: Tensor, read: Bytes, count: int, reading: Reading) -> None:
-    """Check the bytes of the values, of which there are `count`, and that their type has a zero."""
-    require_zero(tensor, numpy_dtype(*ids(tensor.parts["values"])))
-    content = Content(
-        where=("objects", tensor.name, "parts", "values"),
-        data=read("values"),
-        type=tensor.parts["values"].type,
-        elements=count,
-    )
-    reading.require(PART_RULES, content)
-
-
 def read_coo(tensor: Tensor, read: Bytes, reading: Reading) -> Coo:
     """Return the coordinates of a COO tensor, checked by the rules of the profile."""
-    check(COO, tensor, reading)
+    LAYOUT.check(tensor, reading)
     element = "<u4" if tensor.parts["coords"].dtype == "u32" else "<u8"
     coords = np.frombuffer(read("coords"), element).reshape(len(tensor.shape), -1)
     coo = Coo(where=("objects", tensor.name), shape=tensor.shape, coords=coords)
-    reading.require(COO_RULES, coo)
+    reading.require(CONTENT_RULES, coo)
     return coo
 
 
-COO_CELLS: Final = Layout(assemble, judge)
+VALUES: Final = Values(LAYOUT, assemble, judge=judge)

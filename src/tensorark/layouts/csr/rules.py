@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.profile import (
-    Described,
-    Profile,
+from tensorark.layouts.layout import (
+    Description,
+    Layout,
     parts_fault,
     size_fault,
     values_size,
@@ -21,7 +21,7 @@ _INDICES: Final = (("u32", None), ("u64", None))
 
 
 @rule("zt.csr-rank", section=ID, stage="open")
-def csr_rank(objects: Sequence[Described]) -> Iterator[Fault]:
+def csr_rank(objects: Sequence[Description]) -> Iterator[Fault]:
     """A CSR object has two dimensions."""
     for each in objects:
         if len(each.shape) != 2:
@@ -30,7 +30,7 @@ def csr_rank(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.csr-parts", section=ID, stage="open")
-def csr_parts(objects: Sequence[Described]) -> Iterator[Fault]:
+def csr_parts(objects: Sequence[Description]) -> Iterator[Fault]:
     """A CSR object has exactly the parts `values`, `indices` and `indptr`."""
     for each in objects:
         if each.parts.keys() != _PARTS:
@@ -38,7 +38,7 @@ def csr_parts(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.csr-index-dtype", section=ID, stage="open")
-def csr_index_dtype(objects: Sequence[Described]) -> Iterator[Fault]:
+def csr_index_dtype(objects: Sequence[Description]) -> Iterator[Fault]:
     """`indices` and `indptr` are both u32 or both u64, without a logical type."""
     for each in _whole(objects):
         found = [each.parts[role][:2] for role in ("indices", "indptr")]
@@ -49,7 +49,7 @@ def csr_index_dtype(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.csr-indices-size", section=ID, stage="open")
-def csr_indices_size(objects: Sequence[Described]) -> Iterator[Fault]:
+def csr_indices_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """The size of `indices` is a multiple of the index width."""
     for each in _whole(objects):
         step = width(each.parts["indices"])
@@ -61,7 +61,7 @@ def csr_indices_size(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.csr-indptr-count", section=ID, stage="open")
-def csr_indptr_count(objects: Sequence[Described]) -> Iterator[Fault]:
+def csr_indptr_count(objects: Sequence[Description]) -> Iterator[Fault]:
     """`indptr` has one entry more than there are rows."""
     for each in _whole(objects):
         stored = each.parts["indptr"]
@@ -71,7 +71,7 @@ def csr_indptr_count(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.csr-values-size", section=ID, stage="open")
-def csr_values_size(objects: Sequence[Described]) -> Iterator[Fault]:
+def csr_values_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """`values` holds one element for each index."""
     for each in _whole(objects):
         indices = each.parts["indices"]
@@ -81,12 +81,13 @@ def csr_values_size(objects: Sequence[Described]) -> Iterator[Fault]:
             yield size_fault(each, "values", expected, f"{entries} elements")
 
 
-def _whole(objects: Sequence[Described]) -> Iterator[Described]:
+def _whole(objects: Sequence[Description]) -> Iterator[Description]:
     return (each for each in objects if each.parts.keys() == _PARTS)
 
 
-CSR: Final[Profile[Described]] = Profile(
+LAYOUT: Final[Layout[Description]] = Layout(
     ID,
     lambda each: each,
     (csr_rank, csr_parts, csr_index_dtype, csr_indices_size, csr_indptr_count, csr_values_size),
+    judges_payload=True,
 )

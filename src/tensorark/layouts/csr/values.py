@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
-from tensorark.layouts import check
-from tensorark.layouts.content import CSR_RULES, Csr
-from tensorark.layouts.coo.values import judge_values, read_values
-from tensorark.layouts.csr.rules import CSR as PROFILE
-from tensorark.layouts.layout import Bytes, Layout, blank, shaped
+from tensorark.layouts.csr.content import CONTENT_RULES, Csr
+from tensorark.layouts.csr.rules import LAYOUT
 from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.sparse import blank, judge_values, read_values
+from tensorark.layouts.values import Values, reshape
 
 _BLOCK: Final = 1 << 20
 
@@ -24,7 +24,7 @@ def assemble(tensor: Tensor, read: Bytes) -> Array:
     csr = read_csr(tensor, read, Reading())
     count = csr.indices.size
     stored = read_values(tensor, read, count)
-    full = shaped(blank(tensor, stored.dtype), tensor)
+    full = reshape(blank(tensor, stored.dtype), tensor)
     for start in range(0, count, _BLOCK):
         stop = min(start + _BLOCK, count)
         columns = csr.indices[start:stop].astype(np.int64)
@@ -49,7 +49,7 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
 
 def read_csr(tensor: Tensor, read: Bytes, reading: Reading) -> Csr:
     """Return the index arrays of a CSR tensor, checked by the rules of the profile."""
-    check(PROFILE, tensor, reading)
+    LAYOUT.check(tensor, reading)
     element = "<u4" if tensor.parts["indices"].dtype == "u32" else "<u8"
     csr = Csr(
         where=("objects", tensor.name),
@@ -57,8 +57,8 @@ def read_csr(tensor: Tensor, read: Bytes, reading: Reading) -> Csr:
         indptr=np.frombuffer(read("indptr"), element),
         indices=np.frombuffer(read("indices"), element),
     )
-    reading.require(CSR_RULES, csr)
+    reading.require(CONTENT_RULES, csr)
     return csr
 
 
-CSR: Final = Layout(assemble, judge)
+VALUES: Final = Values(LAYOUT, assemble, judge=judge)

@@ -7,14 +7,14 @@ from math import prod
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.profile import Described, Profile, parts_fault, values_size
+from tensorark.layouts.layout import Description, Layout, parts_fault, values_size
 
 ID: Final = "dense"
 _PARTS: Final = {"data"}
 
 
 @rule("zt.dense-parts", section="5.1", stage="open")
-def dense_parts(objects: Sequence[Described]) -> Iterator[Fault]:
+def dense_parts(objects: Sequence[Description]) -> Iterator[Fault]:
     """A dense object has exactly one part, named `data`."""
     for each in objects:
         if each.parts.keys() != _PARTS:
@@ -22,7 +22,7 @@ def dense_parts(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.dense-size", section="5.1", stage="open")
-def dense_size(objects: Sequence[Described]) -> Iterator[Fault]:
+def dense_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """The decoded size of a dense part is its type's size function at the element count."""
     for each in objects:
         if each.parts.keys() != _PARTS:
@@ -36,4 +36,4 @@ def dense_size(objects: Sequence[Described]) -> Iterator[Fault]:
             yield Fault(where, detail, f"{expected} bytes", size)
 
 
-DENSE: Final[Profile[Described]] = Profile(ID, lambda each: each, (dense_parts, dense_size))
+LAYOUT: Final[Layout[Description]] = Layout(ID, lambda each: each, (dense_parts, dense_size))

@@ -12,25 +12,19 @@ from math import prod
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.profile import (
-    Described,
-    Profile,
+from tensorark.layouts.layout import (
+    Description,
+    Layout,
     ids_fault,
     parts_fault,
     size_fault,
 )
 
 ID: Final = "gguf.<type>/1"
-_LAYOUT: Final = re.compile(r"gguf\.[a-z0-9_]+/1", re.ASCII)
-
-
-def is_gguf(layout: str) -> bool:
-    """Tell whether `layout` is a member of the family."""
-    return _LAYOUT.fullmatch(layout) is not None
 
 
 @rule("zt.gguf-parts", section=ID, stage="open")
-def gguf_parts(objects: Sequence[Described]) -> Iterator[Fault]:
+def gguf_parts(objects: Sequence[Description]) -> Iterator[Fault]:
     """A GGUF object has exactly one part, `data`."""
     for each in objects:
         if each.parts.keys() != {"data"}:
@@ -38,7 +32,7 @@ def gguf_parts(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.gguf-dtype", section=ID, stage="open")
-def gguf_dtype(objects: Sequence[Described]) -> Iterator[Fault]:
+def gguf_dtype(objects: Sequence[Description]) -> Iterator[Fault]:
     """`data` is u8, without a logical type."""
     for each in objects:
         if "data" in each.parts and each.parts["data"][:2] != ("u8", None):
@@ -46,7 +40,7 @@ def gguf_dtype(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.gguf-elems-per-block", section=ID, stage="open")
-def gguf_elems_per_block(objects: Sequence[Described]) -> Iterator[Fault]:
+def gguf_elems_per_block(objects: Sequence[Description]) -> Iterator[Fault]:
     """`elems_per_block` is present, at least 1, and divides the number of elements."""
     for each in objects:
         if _elements_per_block(each) is None:
@@ -57,7 +51,7 @@ def gguf_elems_per_block(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.gguf-block-bytes", section=ID, stage="open")
-def gguf_block_bytes(objects: Sequence[Described]) -> Iterator[Fault]:
+def gguf_block_bytes(objects: Sequence[Description]) -> Iterator[Fault]:
     """`block_bytes` is present and at least 1."""
     for each in objects:
         if _positive(each, "block_bytes") is None:
@@ -67,7 +61,7 @@ def gguf_block_bytes(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("zt.gguf-size", section=ID, stage="open")
-def gguf_size(objects: Sequence[Described]) -> Iterator[Fault]:
+def gguf_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """`data` holds the blocks of all elements."""
     for each in objects:
         elements, octets = _elements_per_block(each), _positive(each, "block_bytes")
@@ -78,19 +72,20 @@ def gguf_size(objects: Sequence[Described]) -> Iterator[Fault]:
             yield size_fault(each, "data", blocks * octets, f"{blocks} blocks")
 
 
-def _positive(each: Described, key: str) -> int | None:
+def _positive(each: Description, key: str) -> int | None:
     value = each.attributes.get(key)
     return value if type(value) is int and value >= 1 else None
 
 
-def _elements_per_block(each: Described) -> int | None:
+def _elements_per_block(each: Description) -> int | None:
     value = _positive(each, "elems_per_block")
     return None if value is None or prod(each.shape) % value else value
 
 
-GGUF: Final[Profile[Described]] = Profile(
+LAYOUT: Final[Layout[Description]] = Layout(
     ID,
     lambda each: each,
     (gguf_parts, gguf_dtype, gguf_elems_per_block, gguf_block_bytes, gguf_size),
-    elements="f32",
+    element="f32",
+    pattern=re.compile(r"gguf\.[a-z0-9_]+/1", re.ASCII),
 )

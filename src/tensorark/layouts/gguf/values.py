@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from tensorark.core.model import Tensor
-from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
-from tensorark.layouts import check
-from tensorark.layouts.gguf.rules import GGUF, ID
-from tensorark.layouts.layout import Bytes, Layout
+from tensorark.layouts.gguf.rules import ID, LAYOUT
 from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.values import Values
 
 
 def assemble(tensor: Tensor, _read: Bytes) -> Array:
@@ -19,7 +18,7 @@ def assemble(tensor: Tensor, _read: Bytes) -> Array:
     Raises:
         Unsupported: always.
     """
-    check(GGUF, tensor)
+    LAYOUT.check(tensor)
     raise Unsupported(
         "the blocks of this GGUF type are kept as they are; turning them into numbers is not built",
         code="gguf-blocks",
@@ -30,9 +29,4 @@ def assemble(tensor: Tensor, _read: Bytes) -> Array:
     )
 
 
-def judge(tensor: Tensor, _read: Bytes, reading: Reading) -> None:
-    """Check the metadata; any payload is legal."""
-    check(GGUF, tensor, reading)
-
-
-GGUF_BLOCKS: Final = Layout(assemble, judge)
+VALUES: Final = Values(LAYOUT, assemble)

@@ -12,9 +12,9 @@ from math import prod
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.profile import (
-    Described,
-    Profile,
+from tensorark.layouts.layout import (
+    Description,
+    Layout,
     ids_fault,
     parts_fault,
     size_fault,
@@ -34,12 +34,12 @@ _MISSING: Final = object()
 class Mx:
     """The scheme of one object. Fields that the file states wrongly are None."""
 
-    entry: Described
+    entry: Description
     axis: int | None
     block_size: int | None
 
 
-def parse_mx(each: Described) -> Mx:
+def parse_mx(each: Description) -> Mx:
     """Read the attributes of an object. Total: what is wrong becomes None."""
     rank = len(each.shape)
     axis = each.attributes.get("axis", rank - 1)
@@ -139,7 +139,7 @@ def mx_scales_size(objects: Sequence[Mx]) -> Iterator[Fault]:
             yield size_fault(each.entry, "scales", blocks, f"{blocks} scales")
 
 
-MX: Final[Profile[Mx]] = Profile(
+LAYOUT: Final[Layout[Mx]] = Layout(
     ID,
     parse_mx,
     (
@@ -152,5 +152,6 @@ MX: Final[Profile[Mx]] = Profile(
         mx_data_size,
         mx_scales_size,
     ),
-    elements="f32",
+    element="f32",
+    judges_payload=True,
 )

@@ -15,24 +15,24 @@ import numpy.typing as npt
 from tensorark.core.model import Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
-from tensorark.layouts import check
-from tensorark.layouts.content import PART_RULES, Content
-from tensorark.layouts.layout import Bytes, Layout, shaped
-from tensorark.layouts.mx.rules import ELEMENTS, ID, MX, Mx
+from tensorark.layouts.mx.rules import ELEMENTS, ID, LAYOUT
 from tensorark.layouts.numbers.bits import code_table, looked_up
+from tensorark.layouts.numbers.content import CONTENT_RULES, Content
 from tensorark.layouts.numbers.dtypes import Array, numpy_dtype
 from tensorark.layouts.numbers.factors import exponents
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.values import Values, reshape
 
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `zt.mx/1` into f32, a chunk at a time."""
-    return shaped(elements(tensor, read, 0, tensor.elements), tensor)
+    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
     """Return the flat elements [start, stop), reading what they need and no more."""
-    scheme: Mx = check(MX, tensor)
+    scheme = LAYOUT.check(tensor)
     _known(tensor)
     judge(tensor, read, Reading())
     axis = scheme.axis or 0
@@ -59,13 +59,13 @@ def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
 
 def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
     """Check the nibble behind an odd number of f4_e2m1 elements."""
-    check(MX, tensor, reading)
+    LAYOUT.check(tensor, reading)
     part, count = tensor.parts["data"], tensor.elements
     if part.type == "f4_e2m1" and count % 2:
         where = ("objects", tensor.name, "parts", "data")
         last = read("data", part.nbytes - 1, part.nbytes)
         content = Content(where=where, data=last, type=part.type, elements=count)
-        reading.require(PART_RULES, content)
+        reading.require(CONTENT_RULES, content)
 
 
 def _known(tensor: Tensor) -> Part:
@@ -103,4 +103,4 @@ def values_of(dtype: str, type_: str | None) -> npt.NDArray[np.float32]:
     return values[:, None]
 
 
-MX_BLOCKS: Final = Layout(assemble, judge, elements)
+VALUES: Final = Values(LAYOUT, assemble, elements, judge)

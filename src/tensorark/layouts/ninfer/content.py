@@ -253,7 +253,7 @@ def _at(
     return Fault(doc.where, f"row {row}, column {column}: {detail}", expected, found)
 
 
-PAYLOAD_RULES: Final[tuple[Rule[Payload], ...]] = (
+CONTENT_RULES: Final[tuple[Rule[Payload], ...]] = (
     code_word,
     scale_word,
     zero_scale,

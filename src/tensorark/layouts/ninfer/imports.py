@@ -13,7 +13,7 @@ import numpy as np
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Rejected
 from tensorark.layouts.ninfer import groups, nvfp4
-from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.decoding import Array
 from tensorark.layouts.ninfer.encoding import join, pack_groups
 from tensorark.layouts.ninfer.geometry import (
@@ -142,7 +142,7 @@ def _legal(whole: Geometry, data: bytes) -> bytes:
         InvalidInput: when the format forbids what was given.
     """
     try:
-        Reading().require(PAYLOAD_RULES, Payload((), whole, memoryview(data)))
+        Reading().require(CONTENT_RULES, Payload((), whole, memoryview(data)))
     except Rejected as error:
         raise InvalidInput(
             f"this cannot be stored: {error.detail}",

@@ -16,6 +16,7 @@ from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Rejected
 from tensorark.layouts.ninfer.content import Payload
 from tensorark.layouts.ninfer.geometry import GROUPED, geometry_of
+from tensorark.layouts.payload import Bytes
 
 
 @rule("ninfer.negative-scale", section="6.1", stage="content")
@@ -33,8 +34,8 @@ def negative_scale(doc: Payload) -> Iterator[Fault]:
 NOTES: Final[tuple[Rule[Payload], ...]] = (negative_scale,)
 
 
-def remark(tensor: Tensor, data: memoryview, reading: Reading) -> None:
+def remark(tensor: Tensor, read: Bytes, reading: Reading) -> None:
     """Gather the notes about an object that was judged and found legal."""
     where = ("objects", tensor.name, "parts", "data")
     with suppress(Rejected):
-        reading.require(NOTES, Payload(where, geometry_of(tensor), data))
+        reading.require(NOTES, Payload(where, geometry_of(tensor), read("data")))

@@ -10,6 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
+from tensorark.layouts.layout import (
+    Description,
+    Layout,
+    ids_fault,
+    parts_fault,
+    size_fault,
+)
 from tensorark.layouts.ninfer.geometry import (
     BLOCK_SCALE,
     CONTIGUOUS,
@@ -22,31 +29,19 @@ from tensorark.layouts.ninfer.geometry import (
     geometry,
     misfit,
 )
-from tensorark.layouts.profile import (
-    Described,
-    Profile,
-    ids_fault,
-    parts_fault,
-    size_fault,
-)
 
 ID: Final = "ninfer.<layout>"
 
-LAYOUTS: Final = tuple(
+_MEMBERS: Final = tuple(
     PREFIX + each
     for each in (CONTIGUOUS, ROW_SPLIT, BLOCK_SCALE, ROW_SCALE, ROW_INTERLEAVED, GGUF_BLOCKS)
 )
 
 
-def is_ninfer(layout: str) -> bool:
-    """Tell whether `layout` is a member of the family that is known."""
-    return layout in LAYOUTS
-
-
 # The rules see objects without their layout id. A format has one layout only, so that it is known;
 # whether the object states that one is found out when it is decoded.
 @rule("ninfer.layout-parts", section="6.2", stage="open")
-def layout_parts(objects: Sequence[Described]) -> Iterator[Fault]:
+def layout_parts(objects: Sequence[Description]) -> Iterator[Fault]:
     """An object in an NInfer layout has exactly one part, `data`."""
     for each in objects:
         if each.parts.keys() != {"data"}:
@@ -54,7 +49,7 @@ def layout_parts(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("ninfer.layout-type", section="6.1", stage="open")
-def layout_type(objects: Sequence[Described]) -> Iterator[Fault]:
+def layout_type(objects: Sequence[Description]) -> Iterator[Fault]:
     """`data` is u8 under a logical type that begins with `ninfer.`."""
     for each in objects:
         stored = each.parts.get("data")
@@ -63,7 +58,7 @@ def layout_type(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("ninfer.layout-shape", section="6.2", stage="open")
-def layout_shape(objects: Sequence[Described]) -> Iterator[Fault]:
+def layout_shape(objects: Sequence[Description]) -> Iterator[Fault]:
     """Shape and `divisors` are what the layout holds of the format."""
     for each in objects:
         format_ = _known(each)
@@ -77,7 +72,7 @@ def layout_shape(objects: Sequence[Described]) -> Iterator[Fault]:
 
 
 @rule("ninfer.layout-size", section="6.2", stage="open")
-def layout_size(objects: Sequence[Described]) -> Iterator[Fault]:
+def layout_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """`data` has as many bytes as format, layout and shape need."""
     for each in objects:
         format_ = _known(each)
@@ -91,7 +86,7 @@ def layout_size(objects: Sequence[Described]) -> Iterator[Fault]:
             yield size_fault(each, "data", needed, f"the object of shape {list(shape)}")
 
 
-def _format(each: Described) -> str | None:
+def _format(each: Description) -> str | None:
     """Return the format that the type names; None where it names none."""
     dtype, type_, _ = each.parts["data"]
     if dtype != "u8" or type_ is None or not type_.startswith(PREFIX):
@@ -99,21 +94,23 @@ def _format(each: Described) -> str | None:
     return type_.removeprefix(PREFIX)
 
 
-def _known(each: Described) -> str | None:
+def _known(each: Description) -> str | None:
     """Return the format, if it is one that we know the geometry of."""
     format_ = _format(each) if "data" in each.parts else None
     return format_ if format_ in LAYOUT_OF else None
 
 
-def _divisors(each: Described) -> int:
+def _divisors(each: Description) -> int:
     """Return the stated number of divisors; 0 where what is stated is no number."""
     stated = each.attributes.get("divisors", 1)
     return stated if type(stated) is int else 0
 
 
-NINFER: Final[Profile[Described]] = Profile(
+LAYOUT: Final[Layout[Description]] = Layout(
     ID,
     lambda each: each,
     (layout_parts, layout_type, layout_shape, layout_size),
-    elements="f32",
+    element="f32",
+    judges_payload=True,
+    members=_MEMBERS,
 )

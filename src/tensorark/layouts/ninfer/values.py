@@ -6,8 +6,6 @@ found by verifying. Element ranges read the rows they need and no others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -15,14 +13,14 @@ import numpy as np
 from tensorark.core.model import Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Error, Rejected, Unsupported
-from tensorark.layouts import check
-from tensorark.layouts.layout import Bytes, Layout, shaped
-from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.decoding import ELEMENT, decode
 from tensorark.layouts.ninfer.geometry import DIRECT, GGUF, Geometry, geometry_of, slices
-from tensorark.layouts.ninfer.rules import LAYOUTS as IDS
-from tensorark.layouts.ninfer.rules import NINFER
+from tensorark.layouts.ninfer.remarks import remark
+from tensorark.layouts.ninfer.rules import LAYOUT
 from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.values import Values, reshape
 
 _CHUNK: Final = 1 << 21
 """Elements of the rows that are read at a time for a range."""
@@ -41,8 +39,8 @@ def assemble(tensor: Tensor, read: Bytes) -> Array:
     whole = _geometry(tensor)
     _require_numbers(tensor, whole)
     if _is_piecemeal(tensor, whole):
-        return shaped(elements(tensor, read, 0, whole.rows * whole.columns), tensor)
-    return shaped(decode(whole, read("data")), tensor)
+        return reshape(elements(tensor, read, 0, whole.rows * whole.columns), tensor)
+    return reshape(decode(whole, read("data")), tensor)
 
 
 def _is_piecemeal(tensor: Tensor, whole: Geometry) -> bool:
@@ -88,11 +86,11 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
     whole = _geometry(tensor, reading)
     _require_numbers(tensor, whole)
     where = ("objects", tensor.name, "parts", "data")
-    reading.require(PAYLOAD_RULES, Payload(where, whole, read("data")))
+    reading.require(CONTENT_RULES, Payload(where, whole, read("data")))
 
 
 def _geometry(tensor: Tensor, reading: Reading | None = None) -> Geometry:
-    check(NINFER, tensor, reading or Reading())
+    LAYOUT.check(tensor, reading or Reading())
     try:
         return geometry_of(tensor)
     except Error as error:
@@ -118,6 +116,8 @@ def _require_numbers(tensor: Tensor, whole: Geometry) -> None:
         )
 
 
-_LAYOUT: Final = Layout(assemble, judge, elements)
+def admit(_tensor: Tensor, _read: Bytes) -> None:
+    """Pass: the types are formats of NInfer, and are judged where shapes and sizes are."""
 
-LAYOUTS: Final[Mapping[str, Layout]] = MappingProxyType(dict.fromkeys(IDS, _LAYOUT))
+
+VALUES: Final = Values(LAYOUT, assemble, elements, judge, remark, admit)

@@ -15,10 +15,10 @@ from typing import Final, Literal
 from tensorark.core.rules import Fault, rule
 from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
-from tensorark.layouts.profile import (
+from tensorark.layouts.layout import (
     FLOATS,
-    Described,
-    Profile,
+    Description,
+    Layout,
     ids_fault,
     is_count,
     parts_fault,
@@ -138,7 +138,7 @@ class Sparse:
 class Record:
     """What an object says of itself. Fields that the file states wrongly are None."""
 
-    entry: Described
+    entry: Description
     pattern: Pattern | None
     quantized: str | None
     group_size: int | None
@@ -169,7 +169,7 @@ def members(attributes: Mapping[str, object] | None) -> Mapping[str, object]:
     return found if isinstance(found, Mapping) else {}
 
 
-def parse_nm(each: Described) -> Record:
+def parse_nm(each: Description) -> Record:
     """Read the attributes of an object. Total: what is wrong becomes None."""
     found = members(each.attributes)
     n, m, dtype = found.get("n"), found.get("m"), found.get("dtype")
@@ -276,14 +276,14 @@ def _beside(allowed: set[str]) -> list[str]:
     return sorted(allowed - {"weights"})
 
 
-def nm_elements(each: Record) -> str | None:
+def nm_element(each: Record) -> str | None:
     """Return the type of decoded weights: that stored, i8 for codes alone, f32 with scales."""
     if each.quantized is None:
         return each.dtype
     return "f32" if "scales" in each.entry.parts else "i8"
 
 
-NM: Final[Profile[Record]] = Profile(
+LAYOUT: Final[Layout[Record]] = Layout(
     ID,
     parse_nm,
     (
@@ -296,5 +296,6 @@ NM: Final[Profile[Record]] = Profile(
         nm_mask_size,
         nm_scales_size,
     ),
-    nm_elements,
+    nm_element,
+    judges_payload=True,
 )

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Where
-from tensorark.layouts import described
-from tensorark.layouts.layout import Bytes, Layout, shaped
 from tensorark.layouts.nm import rules as profile
 from tensorark.layouts.nm.masks import (
     Bits,
@@ -42,10 +40,12 @@ from tensorark.layouts.nm.zeros import (
     signed_zeros,
 )
 from tensorark.layouts.numbers.dtypes import Array, numpy_dtype, unpack_nibbles
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.values import Values, reshape
 
 __all__ = [
     "CONTENT_RULES",
-    "NM",
+    "VALUES",
     "Census",
     "Search",
     "Window",
@@ -75,7 +75,7 @@ CHUNK: Final = 1 << 21
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `tensorbit.nm/1`: what the mask does not keep is 0, quantised weights are scaled."""
-    return shaped(elements(tensor, read, 0, tensor.elements), tensor)
+    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
 
 
 def stored(tensor: Tensor, read: Bytes) -> Array:
@@ -85,7 +85,7 @@ def stored(tensor: Tensor, read: Bytes) -> Array:
         Rejected: when the metadata breaks a rule of the layout.
     """
     window = Window(tensor, read, checked(tensor), masked=False)
-    return shaped(window.values(0, tensor.elements), tensor)
+    return reshape(window.values(0, tensor.elements), tensor)
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:
@@ -210,9 +210,7 @@ def checked(tensor: Tensor, reading: Reading | None = None) -> Sparse:
     Raises:
         Rejected: when it breaks a rule.
     """
-    record = profile.parse_nm(described(tensor))
-    (reading or Reading()).require(profile.NM.rules, [record])
-    return record.sparse
+    return profile.LAYOUT.check(tensor, reading or Reading()).sparse
 
 
 def codes_of(data: memoryview, skip: int, count: int) -> npt.NDArray[np.int8]:
@@ -400,4 +398,4 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
     reading.require(CONTENT_RULES, census(tensor, read))
 
 
-NM: Final = Layout(assemble, judge, elements)
+VALUES: Final = Values(profile.LAYOUT, assemble, elements, judge)

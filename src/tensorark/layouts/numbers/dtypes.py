@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tensorark.core.rules import Reading
 from tensorark.core.types import TYPES
 from tensorark.errors import RAW, InvalidInput, Unsupported, Where, quoted
-from tensorark.layouts.content import PART_RULES, Content
+from tensorark.layouts.numbers.content import CONTENT_RULES, Content
 
 Array = npt.NDArray[Any]
 
@@ -112,9 +112,10 @@ def decode(
     element = numpy_dtype(dtype, type_)
     count = prod(shape)
     if type_ is not None:  # no storage type forbids any bytes (§4.1)
-        Reading().require(PART_RULES, Content(where=where, data=data, type=type_, elements=count))
+        content = Content(where=where, data=data, type=type_, elements=count)
+        Reading().require(CONTENT_RULES, content)
     values: Array
-    if is_packed(type_):
+    if type_ is not None and is_packed(type_):
         values = unpack_nibbles(data)[:count].view(element)
     else:
         values = np.frombuffer(data, element)

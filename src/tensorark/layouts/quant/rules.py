@@ -13,10 +13,10 @@ from typing import Final
 
 from tensorark.core.rules import Fault, rule
 from tensorark.core.types import DTYPES
-from tensorark.layouts.profile import (
+from tensorark.layouts.layout import (
     FLOATS,
-    Described,
-    Profile,
+    Description,
+    Layout,
     ids_fault,
     is_count,
     parts_fault,
@@ -45,7 +45,7 @@ class Quant:
     `elements` and `scales` are counts; the latter is None too where it is none that there can be.
     """
 
-    entry: Described
+    entry: Description
     bits: int | None
     group_size: int | None
     axis: int | None
@@ -75,7 +75,7 @@ class Quant:
         return (self.along, self.elements)
 
 
-def parse_quant(each: Described) -> Quant:
+def parse_quant(each: Description) -> Quant:
     """Read the attributes of an object. Total: what is wrong becomes None."""
     get = each.attributes.get
     packing, zero = _members(get("packing")), _members(get("zero_point"))
@@ -330,7 +330,7 @@ def _packed_size(each: Quant, role: str, count: int) -> Iterator[Fault]:
         yield size_fault(each.entry, role, count // per_word * bits // 8, f"{count} codes")
 
 
-QUANT: Final[Profile[Quant]] = Profile(
+LAYOUT: Final[Layout[Quant]] = Layout(
     ID,
     parse_quant,
     (
@@ -349,5 +349,5 @@ QUANT: Final[Profile[Quant]] = Profile(
         quant_scales_size,
         quant_zeros_size,
     ),
-    elements="f32",
+    element="f32",
 )

@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorark.core.model import Part, Tensor
-from tensorark.core.rules import Reading
 from tensorark.core.types import DTYPES
-from tensorark.layouts import check
-from tensorark.layouts.layout import Bytes, Layout, shaped
 from tensorark.layouts.numbers.bits import code_table, looked_up, octets_in_order
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.layouts.numbers.factors import NARROW, widened
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
-from tensorark.layouts.quant.rules import QUANT, WORDS, Quant
+from tensorark.layouts.payload import Bytes
+from tensorark.layouts.quant.rules import LAYOUT, WORDS, Quant
+from tensorark.layouts.values import Values, reshape
 
 _SMALL: Final = 1 << 20
 """Zero points below this leave differences that an f32 holds exactly."""
@@ -28,13 +27,12 @@ _SMALL: Final = 1 << 20
 
 def assemble(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `zt.quant_group/1` into f32, a chunk at a time."""
-    return shaped(elements(tensor, read, 0, tensor.elements), tensor)
+    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
     """Return the flat elements [start, stop), reading what they need and no more."""
-    scheme: Quant = check(QUANT, tensor)
-    return gather(_Decoder(scheme, tensor, read).fill, start, stop)
+    return gather(_Decoder(LAYOUT.check(tensor), tensor, read).fill, start, stop)
 
 
 class _Decoder:
@@ -122,9 +120,4 @@ def _grid(scheme: Quant, scales: Part) -> Grid:
     return Grid(1, columns)
 
 
-def judge(tensor: Tensor, _read: Bytes, reading: Reading) -> None:
-    """Check the metadata; any payload is legal."""
-    check(QUANT, tensor, reading)
-
-
-QUANT_GROUP: Final = Layout(assemble, judge, elements)
+VALUES: Final = Values(LAYOUT, assemble, elements)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tensorark.errors import Error, InvalidInput
 from tensorark.layouts.ninfer import nvfp4
-from tensorark.layouts.ninfer.content import PAYLOAD_RULES, Payload
+from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.encoding import (
     Method,
     as_float32,
@@ -147,7 +147,7 @@ def _imported(parent: Parent, whole: Geometry, start: int, stop: int) -> dict[st
     divisor = as_octets(np.ones(1, np.float32))
     alone = geometry(parent.format, parent.layout, (stop - start, whole.columns))
     payload = Payload((), alone, memoryview(join(alone, {**planes, "divisors": divisor})))
-    for each in PAYLOAD_RULES:
+    for each in CONTENT_RULES:
         for fault in each(payload):
             raise InvalidInput(
                 f"what the checkpoint holds cannot be imported: {fault.detail}",

@@ -17,8 +17,8 @@ from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.ninfer import NINFER, architecture
 from tensorark.formats.ninfer.uses import USE_RULES
 from tensorark.integrity.verify import verify
-from tensorark.layouts.ninfer.content import PAYLOAD_RULES
-from tensorark.layouts.ninfer.rules import NINFER as CARRIED
+from tensorark.layouts.ninfer.content import CONTENT_RULES
+from tensorark.layouts.ninfer.rules import LAYOUT as CARRIED
 from tests.unit.formats.ninfer.sets import shared
 
 INDEX = json.loads((corpus.HERE / "index.json").read_bytes())
@@ -112,7 +112,7 @@ def test_reads_what_was_put_in(path):
 
 
 def test_every_rule_has_a_file_and_every_rule_of_the_table_a_function():
-    known = (*NINFER.rules, *CARRIED.rules, *PAYLOAD_RULES, *USE_RULES, *architecture.RULES)
+    known = (*NINFER.rules, *CARRIED.rules, *CONTENT_RULES, *USE_RULES, *architecture.RULES)
     ours = {each.id: each for each in known}
     assert set(ours) == set(RULES)
     for known in RULES.values():

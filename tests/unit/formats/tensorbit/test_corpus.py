@@ -15,7 +15,7 @@ from tensorark.formats import tensorbit
 from tensorark.formats.tensorbit.rules import TOLERATED, UNUSABLE, UNUSABLE_ALONE
 from tensorark.integrity.verify import verify
 from tensorark.layouts.nm.rules import KEY
-from tensorark.layouts.nm.rules import NM as PROFILE
+from tensorark.layouts.nm.rules import LAYOUT as PROFILE
 from tensorark.layouts.nm.values import CONTENT_RULES
 
 INDEX = json.loads((corpus.HERE / "index.json").read_bytes())
