@@ -162,7 +162,7 @@ def verify(folder: Path, _scratch: Path) -> Run:
 
 
 def check_seal(folder: Path, _scratch: Path) -> Run:
-    from tensorark.integrity.seal import check_seal as check
+    from tensorark.integrity.seal_check import check_seal as check
 
     def run(name: str = "x.zt") -> None:
         assert not check(folder / name).findings

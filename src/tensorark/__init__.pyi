@@ -47,10 +47,10 @@ from tensorark.integrity.diff import Change as Change
 from tensorark.integrity.diff import Difference as Difference
 from tensorark.integrity.diff import diff as diff
 from tensorark.integrity.keys import make_key as make_key
-from tensorark.integrity.seal import Seal as Seal
-from tensorark.integrity.seal import SealCheck as SealCheck
-from tensorark.integrity.seal import check_seal as check_seal
 from tensorark.integrity.seal import seal as seal
+from tensorark.integrity.seal_check import SealCheck as SealCheck
+from tensorark.integrity.seal_check import check_seal as check_seal
+from tensorark.integrity.seal_document import Seal as Seal
 from tensorark.integrity.sign import SignatureCheck as SignatureCheck
 from tensorark.integrity.sign import sign as sign
 from tensorark.integrity.sign import verify_signature as verify_signature

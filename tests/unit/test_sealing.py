@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 import tensorark
 import tensorark.numpy as ark
 from tensorark.errors import InvalidInput, ReadFailed, Rejected
-from tensorark.integrity.seal import check_seal, read_seal, seal, seal_path
+from tensorark.integrity.seal import seal, seal_path
+from tensorark.integrity.seal_check import check_seal
+from tensorark.integrity.seal_document import read_seal
 from tests.unit.formats.ninfer.sets import OBJECTS
 from tests.unit.formats.ninfer.sets import model as ninfer
 
@@ -466,7 +468,7 @@ def test_what_cannot_be_read_is_an_error_and_what_is_broken_a_finding(sealed, mo
     def refuse(_path):
         raise ReadFailed("no", code=code)
 
-    monkeypatch.setattr("tensorark.integrity.seal.api.open", refuse)
+    monkeypatch.setattr("tensorark.integrity.seal_check.files.open", refuse)
     if code == "forbidden":
         with pytest.raises(ReadFailed):
             check_seal(sealed)

@@ -100,7 +100,8 @@ def _show(out: Terminal, each: Success) -> None:
 
 
 def _compare(out: Terminal, path: str, seal: str, *, deep: bool, threads: int | None) -> int:
-    from tensorark.integrity.seal import check_seal, read_seal
+    from tensorark.integrity.seal_check import check_seal
+    from tensorark.integrity.seal_document import read_seal
 
     sealed = read_seal(seal)
     total = sum(each.size for each in sealed.files) * (2 if deep else 1)
