@@ -51,14 +51,14 @@ from tensorark.integrity.seal import seal as seal
 from tensorark.integrity.seal_check import SealCheck as SealCheck
 from tensorark.integrity.seal_check import check_seal as check_seal
 from tensorark.integrity.seal_document import Seal as Seal
-from tensorark.integrity.sign import SignatureCheck as SignatureCheck
 from tensorark.integrity.sign import sign as sign
-from tensorark.integrity.sign import verify_signature as verify_signature
 from tensorark.integrity.signature_document import SignedStatement as SignedStatement
 from tensorark.integrity.signature_document import Statement as Statement
 from tensorark.integrity.verify import Verification as Verification
 from tensorark.integrity.verify import content_digest as content_digest
 from tensorark.integrity.verify import verify as verify
+from tensorark.integrity.verify_signature import SignatureCheck as SignatureCheck
+from tensorark.integrity.verify_signature import verify_signature as verify_signature
 from tensorark.numpy import load_file as load_file
 from tensorark.numpy import safe_open as safe_open
 from tensorark.numpy import save_file as save_file

@@ -17,7 +17,8 @@ import tensorark.numpy as ark
 from tensorark.conversion.as_zt_model import description_of
 from tensorark.core.model import Catalog, Part, Raw, Tensor
 from tensorark.integrity.diff import STATEMENTS, diff_parameters
-from tensorark.integrity.sign import signature_path, verify_signature
+from tensorark.integrity.sign import signature_path
+from tensorark.integrity.verify_signature import verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set
 
 ATTRIBUTES = {"count": 3, "nested": {"a": [1, 2.5, None, True]}, "text": "é"}

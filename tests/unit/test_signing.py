@@ -32,8 +32,10 @@ from tensorark.integrity.keys import (
     read_public,
     require_elliptic,
 )
-from tensorark.integrity.sign import read_sums, sign, signature_path, verify_signature
+from tensorark.integrity.sign import sign, signature_path
 from tensorark.integrity.signature_document import Signed
+from tensorark.integrity.trust import read_sums
+from tensorark.integrity.verify_signature import verify_signature
 
 # RFC 8032, section 7.1, test 1: seed, public key, signature of the empty message.
 SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")

@@ -13,8 +13,9 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.files.folder import entry_of
-from tensorark.integrity.sign import read_sums, sign, signature_path
+from tensorark.integrity.sign import sign, signature_path
 from tensorark.integrity.signature_document import COVERS, KINDS, OMITS, Kind, Statement
+from tensorark.integrity.trust import read_sums
 from tensorark.report.text import counted
 
 MEANINGS: Final = {

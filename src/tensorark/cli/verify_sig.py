@@ -14,7 +14,8 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
 from tensorark.errors import escaped
-from tensorark.integrity.sign import read_sums, verify_signature
+from tensorark.integrity.trust import read_sums
+from tensorark.integrity.verify_signature import verify_signature
 from tensorark.report.report import finding
 from tensorark.report.text import counted, finding_text
 

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
@@ -32,10 +32,9 @@ from tensorark.errors import (
 )
 from tensorark.files import PathLike
 from tensorark.files.folder import entry_of
-from tensorark.files.shards import digest_of_file
+from tensorark.integrity.comparison import compare, hash_file, verdict_of
 from tensorark.integrity.json_documents import Fields, parsed
 from tensorark.integrity.keys import require_elliptic
-from tensorark.integrity.sign import VERDICTS, compare
 from tensorark.integrity.signature_document import Signed
 from tensorark.io.inputs import operation
 from tensorark.io.open_file import read_bytes
@@ -66,9 +65,8 @@ class BundleCheck:
 
     @property
     def verdict(self) -> str:
-        """``authentic``, or one of `tensorark.integrity.sign.VERDICTS`."""
-        codes = {each.rule for each in self.findings}
-        return next((text for code, text in VERDICTS.items() if code in codes), "authentic")
+        """``authentic``, or one of `tensorark.integrity.comparison.VERDICTS`."""
+        return verdict_of(self.findings)
 
 
 def bundle_path(path: PathLike) -> Path:
@@ -163,8 +161,9 @@ def verify_bundle(path: PathLike, key: PathLike, bundle: PathLike | None = None)
         return BundleCheck(files=names, findings=(refusal,))
     home = main.absolute().parent
     paths = [below(home, each.name) for each in resources]
-    found = [_measured(each, one) for each, one in zip(paths, resources, strict=True)]
-    findings = list(compare(resources, found, "files"))
+    found = [hash_file(each, name) for each, name in zip(paths, names, strict=True)]
+    unsized = [each and replace(each, size=0) for each in found]
+    findings = list(compare(resources, unsized, "files"))
     return BundleCheck(files=names, findings=(*findings, *_unlisted(main, names)))
 
 
@@ -233,16 +232,6 @@ def _resource(fields: Fields) -> Signed:
     fields.text("algorithm", "sha256")
     digest = fields.text("digest", "[0-9a-f]{64}")
     return Signed(name=fields.text("name", r"(?s).+"), size=0, sha256=digest)
-
-
-def _measured(path: Path, wanted: Signed) -> Signed | None:
-    try:
-        digest = digest_of_file(path, "sha256")
-    except ReadFailed as error:
-        if error.code == "missing-file":
-            return None
-        raise
-    return Signed(name=wanted.name, size=0, sha256=digest)
 
 
 def _unlisted(main: Path, names: Sequence[str]) -> Iterator[Finding]:
