@@ -11,7 +11,7 @@ from typing import Final
 from tensorark.core.model import Catalog, Encoded, Part
 from tensorark.core.rules import Reading
 from tensorark.files.file import CHUNK, File
-from tensorark.files.view import Ranges
+from tensorark.layouts.payload import Ranges
 
 Pieces = Callable[[], Iterator[memoryview]]
 """Computes the bytes of a part, piece by piece."""

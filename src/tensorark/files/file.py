@@ -27,13 +27,13 @@ from tensorark.errors import (
     Unsupported,
     quoted,
 )
-from tensorark.files.view import Ranges, TensorView
+from tensorark.files.view import TensorView
 from tensorark.formats.format import Checksum, Format
 from tensorark.io.inputs import note_listed
 from tensorark.io.local import Access, LocalSource
 from tensorark.io.memory import allocate, installed
 from tensorark.layouts.nm import rules as nm
-from tensorark.layouts.payload import Passing, is_ruled, judge_layout
+from tensorark.layouts.payload import Passing, Ranges, is_ruled, judge_layout
 
 if TYPE_CHECKING:
     from tensorark.encodings.encoding import Decoder, Stored

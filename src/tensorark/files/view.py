@@ -5,34 +5,27 @@ Owns laziness: nothing is read until an array is wanted, and then no more than i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tensorark.core.model import Encoded, Part, Raw, Tensor
-from tensorark.core.types import DTYPES, TYPES
+from tensorark.core.types import DTYPES, RESTRICTED, TYPES
 from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
 from tensorark.layouts import layout_of
 from tensorark.layouts.dense.rules import LAYOUT as DENSE
+from tensorark.layouts.payload import WINDOW, Bytes, Ranges, Reader
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
     from tensorark.layouts.numbers.dtypes import Array
-    from tensorark.layouts.payload import Bytes
     from tensorark.layouts.values import Values
 
 _DENSE: Final = "dense"
-_CHECKED: Final = frozenset({"bool", "f4_e2m1"})
-"""Types whose bytes are judged, or unpacked, on their way: they are never mapped as they are."""
-
 _CPU: Final = (1, 0)
-
-
-Ranges = Callable[[int, int], memoryview]
-"""Gives decoded bytes [start, start + length) of a part."""
 
 
 class Payload(Protocol):
@@ -194,16 +187,16 @@ class TensorView:
         """
         import numpy as np
 
-        layout, read = self._admitted()
+        values, read = self._admit()
         try:
             if copy and self.layout == _DENSE and _is_plain(self._main):
                 data = self._file.copied(self._main, self._where("data"))
-                return layout.assemble(self.tensor, lambda *_: data)
-            values = layout.assemble(self.tensor, read)
+                return values.assemble(self.tensor, lambda *_: data)
+            array = values.assemble(self.tensor, read)
         except (MemoryError, OverflowError) as error:
             raise self._too_large() from error
-        is_shared = not values.flags.writeable  # else it was assembled or decoded for us alone
-        return np.array(values) if copy and is_shared else values
+        is_shared = not array.flags.writeable  # else it was assembled or decoded for us alone
+        return np.array(array) if copy and is_shared else array
 
     def torch(self) -> torch.Tensor:
         """Return the values as a torch tensor on the CPU, without copying where that is safe.
@@ -227,8 +220,8 @@ class TensorView:
 
     def _writable(self) -> memoryview | None:
         """Return the payload as values for writing, past the gate; None if that needs a copy."""
-        self._admitted()
-        if self._main.type in _CHECKED:
+        self._admit()
+        if self._main.type in RESTRICTED:
             return None
         return self.private()
 
@@ -289,8 +282,8 @@ class TensorView:
         from tensorark.files import slicing
         from tensorark.layouts.numbers.dtypes import numpy_dtype
 
-        layout, read = self._admitted()
-        partial, part = layout.elements, self._main
+        values, read = self._admit()
+        partial, part = values.elements, self._main
         mapped = self._file.is_mapped and self.layout == _DENSE and _is_plain(part)
         if mapped or partial is None or not slicing.is_basic(index) or not self.size:
             return self.numpy()[index]
@@ -318,31 +311,34 @@ class TensorView:
         """
         if not 0 <= start <= stop <= self.size:
             raise IndexError(f"elements [{start}, {stop}) of {self.size}")
-        layout, read = self._admitted()
-        if layout.elements is None or start == stop:
+        values, read = self._admit()
+        if values.elements is None or start == stop:
             return self.numpy().reshape(-1)[start:stop]
         try:
-            return layout.elements(self.tensor, read, start, stop)
+            return values.elements(self.tensor, read, start, stop)
         except (MemoryError, OverflowError) as error:
             raise self._too_large() from error
 
-    def _admitted(self) -> tuple[Values, Bytes]:
-        """Pass the gate that stands before all values: return the layout and what reads the parts.
+    def _admit(self) -> tuple[Values, Bytes]:
+        """Pass the gate that stands before all values: return what makes them and reads the parts.
 
         Raises:
             LimitExceeded: when there are more values than are allowed.
             Rejected: when the tensor breaks a rule that its format judges late.
             Unsupported: when the layout, or a type in it, is unknown.
         """
-        from tensorark.layouts.gate import find
+        from tensorark.layouts.gate import find, values_of
 
-        self._check_size()
-        self._file.judge(self.name)
-        # Small ranges of an encoded part would decode its frames again and again: those of a layout
-        # profile ascend, those of a dense tensor are runs that a slice needs.
-        read = _Reader(self._file, self.tensor, 0 if self.layout == _DENSE else _WINDOW)
-        values = find(self.tensor)
-        values.admit(self.tensor, read)
+        tensor = self.tensor
+        if tensor.layout == _DENSE:
+            window = 0  # what is read are runs that a slice needs
+        else:
+            self._check_size()
+            window = WINDOW  # what is read ascends
+        self._file.judge(tensor.name)
+        read = Reader(self._file, tensor, window=window, whole=self._file.payload)
+        values = values_of(tensor.layout) or find(tensor)
+        values.admit(tensor, read)
         return values, read
 
     def _part(self, role: str) -> Part:
@@ -357,8 +353,10 @@ class TensorView:
         return ("objects", self.name, "parts", role)
 
     def _check_size(self) -> None:
-        if self.layout == _DENSE:  # never more than its file has, or than its encoding may give
-            return
+        """Require that there are not more values than are allowed.
+
+        A dense tensor never has more than its file has, or than its encoding may give.
+        """
         known = TYPES.get(self.dtype)
         bits = 8 * DTYPES.get(self.dtype, 1) if known is None else max(known.bits, 8)
         if self.size * bits // 8 > self._file.decoded_limit:
@@ -374,44 +372,9 @@ class TensorView:
 
 
 def _is_plain(part: Part) -> bool:
-    """Tell whether the stored bytes of a part are its elements, in one place."""
+    """Tell whether the stored bytes of a part are its elements, in one place.
+
+    Those of a restricted type are judged, or unpacked, on their way.
+    """
     raw = isinstance(part.blob, Raw) and len(part.blob.spans) == 1
-    return raw and part.type not in _CHECKED
-
-
-class _Reader:
-    """Gives the decoded bytes of the parts of a tensor, whole or in ranges that ascend."""
-
-    __slots__ = ("_file", "_ranges", "_tensor", "_window", "_windows")
-
-    def __init__(self, file: Payload, tensor: Tensor, window: int) -> None:
-        self._file = file
-        self._window = window
-        self._tensor = tensor
-        self._ranges: dict[str, Ranges] = {}
-        self._windows: dict[str, tuple[int, memoryview]] = {}
-
-    def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
-        """Return the bytes [start, stop) of the part with this role."""
-        part = self._tensor.parts[role]
-        where = ("objects", self._tensor.name, "parts", role)
-        if (start, stop) == (0, None):
-            return self._file.payload(part, where)
-        end = part.nbytes if stop is None else stop
-        if isinstance(part.blob, Raw):
-            return self._range(role, part, where)(start, end - start)
-        begin, window = self._windows.get(role, (0, memoryview(b"")))
-        if not begin <= start <= end <= begin + len(window):
-            begin, length = start, min(max(end - start, self._window), part.nbytes - start)
-            window = self._range(role, part, where)(begin, length)
-            self._windows[role] = (begin, window)
-        return window[start - begin : end - begin]
-
-    def _range(self, role: str, part: Part, where: tuple[str | int, ...]) -> Ranges:
-        if role not in self._ranges:
-            self._ranges[role] = self._file.ranges(part, where)
-        return self._ranges[role]
-
-
-_WINDOW: Final = 8 << 20
-"""Bytes of an encoded part that are decoded at least."""
+    return raw and part.type not in RESTRICTED

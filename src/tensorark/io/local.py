@@ -178,9 +178,17 @@ class LocalSource:
             ReadFailed: when a file ends too early (code ``short-read``), was changed since it was
                 opened (``changed``), or a shard is missing (``missing-shard``).
         """
-        self._open_files()
+        known = self._files or self._open_files()
+        if len(spans) == 1:  # as a rule: a part of a tensor
+            span = spans[0]
+            entry = known.get(span.file) or self._file(span.file)
+            entry.recheck()
+            view = entry.view(span)
+            if not entry.is_mapped:
+                entry.recheck()
+            return [view]
         opened = [self._file(span.file) for span in spans]
-        files = opened if len(opened) == 1 else list(dict.fromkeys(opened))
+        files = list(dict.fromkeys(opened))
         for each in files:
             each.recheck()
         views = [each.view(span) for each, span in zip(opened, spans, strict=True)]

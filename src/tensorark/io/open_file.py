@@ -48,6 +48,7 @@ class OpenFile:
         "_private",
         "_stamp",
         "_view",
+        "is_mapped",
         "path",
         "size",
     )
@@ -67,6 +68,8 @@ class OpenFile:
         self.size = status.st_size
         self._stamp = (status.st_size, status.st_mtime_ns)
         self._view = self._map() if mapped and self.size else None
+        self.is_mapped = self._view is not None
+        """Whether reads are views of a mapping."""
         self._private = PrivateMapping(self._descriptor, self.size)
         self._ahead, self._passed = (0, memoryview(b"")), 0
 
@@ -74,11 +77,6 @@ class OpenFile:
         if self._descriptor >= 0:
             with suppress(OSError):
                 self._closing(self._descriptor)
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether reads are views of a mapping."""
-        return self._view is not None
 
     def at(self, path: str) -> OpenFile:
         """Name the file by `path`, which stays right when the process changes its folder."""
@@ -108,7 +106,8 @@ class OpenFile:
         again._closing = self._closing
         again._descriptor = os.dup(self._descriptor)
         again.path, again.size, again._stamp = self.path, self.size, self._stamp
-        again._view, again._private = None, PrivateMapping(again._descriptor, self.size)
+        again._view, again.is_mapped = None, False
+        again._private = PrivateMapping(again._descriptor, self.size)
         again._ahead, again._passed = (0, memoryview(b"")), 0
         return again
 
@@ -159,9 +158,11 @@ class OpenFile:
 
     def view(self, span: Span) -> memoryview:
         """Return the bytes of `span`: a read-only view of the mapping, else a fresh read."""
-        within(span, self.size, self.path)
+        start, stop = span.offset, span.offset + span.length
+        if not 0 <= start <= stop <= self.size:
+            within(span, self.size, self.path)  # which says what is wrong
         if self._view is not None:
-            return self._view[span.offset : span.offset + span.length]
+            return self._view[start:stop]
         if span.length >= _LARGE:
             target = allocate(span.length)
             self.scatter(span.offset, [target])

@@ -27,7 +27,7 @@ class Bytes(Protocol):
         ...
 
 
-_WINDOW: Final = 8 << 20
+WINDOW: Final = 8 << 20
 """Bytes of an encoded part that are decoded at least."""
 
 
@@ -95,29 +95,43 @@ class Passing:
 
 
 class Reader:
-    """Gives the decoded bytes of the parts of a tensor, whole or in ranges that ascend."""
+    """Gives the decoded bytes of the parts of a tensor, whole or in ranges that ascend.
 
-    __slots__ = ("_holder", "_ranges", "_tensor", "_windows")
+    Of an encoded part at least `window` bytes are decoded: small ranges would decode its frames
+    again and again. `whole` reads a part that is asked for as a whole, if that is another way.
+    """
 
-    def __init__(self, holder: Holder, tensor: Tensor) -> None:
+    __slots__ = ("_holder", "_ranges", "_tensor", "_whole", "_window", "_windows")
+
+    def __init__(
+        self,
+        holder: Holder,
+        tensor: Tensor,
+        *,
+        window: int = WINDOW,
+        whole: Callable[[Part, tuple[str | int, ...]], memoryview] | None = None,
+    ) -> None:
         self._holder = holder
         self._tensor = tensor
+        self._window = window
+        self._whole = whole
         self._ranges: dict[str, Ranges] = {}
         self._windows: dict[str, tuple[int, memoryview]] = {}
 
     def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
         """Return the bytes [start, stop) of the part with this role."""
         part = self._tensor.parts[role]
+        where = ("objects", self._tensor.name, "parts", role)
+        if stop is None and start == 0 and self._whole is not None:
+            return self._whole(part, where)
         end = part.nbytes if stop is None else stop
         if role not in self._ranges:
-            where = ("objects", self._tensor.name, "parts", role)
             self._ranges[role] = self._holder.ranges(part, where)
         if isinstance(part.blob, Raw):
             return self._ranges[role](start, end - start)
-        # Small ranges of an encoded part would decode its frames again and again.
         begin, window = self._windows.get(role, (0, memoryview(b"")))
         if not begin <= start <= end <= begin + len(window):
-            begin, length = start, min(max(end - start, _WINDOW), part.nbytes - start)
+            begin, length = start, min(max(end - start, self._window), part.nbytes - start)
             window = self._ranges[role](begin, length)
             self._windows[role] = (begin, window)
         return window[start - begin : end - begin]
