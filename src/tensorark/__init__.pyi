@@ -46,6 +46,7 @@ from tensorark.files.view import TensorView as TensorView
 from tensorark.integrity.diff import Change as Change
 from tensorark.integrity.diff import Difference as Difference
 from tensorark.integrity.diff import diff as diff
+from tensorark.integrity.identity import content_digest as content_digest
 from tensorark.integrity.keys import make_key as make_key
 from tensorark.integrity.seal import seal as seal
 from tensorark.integrity.seal_check import SealCheck as SealCheck
@@ -55,7 +56,6 @@ from tensorark.integrity.sign import sign as sign
 from tensorark.integrity.signature_document import SignedStatement as SignedStatement
 from tensorark.integrity.signature_document import Statement as Statement
 from tensorark.integrity.verify import Verification as Verification
-from tensorark.integrity.verify import content_digest as content_digest
 from tensorark.integrity.verify import verify as verify
 from tensorark.integrity.verify_signature import SignatureCheck as SignatureCheck
 from tensorark.integrity.verify_signature import verify_signature as verify_signature

@@ -14,7 +14,7 @@ import tensorark.numpy as ark
 import tensorark.torch as torch_ark
 from conformance import run
 from tensorark.formats.zt.frame import FOOTER, FOOTER_SIZE
-from tensorark.integrity.verify import file_digest
+from tensorark.integrity.identity import file_digest
 from tensorark.wire.cbor import decode, encode
 from tests.conformance.corpus_files import CORPUS
 from tests.property.test_mutations import rehash

@@ -12,7 +12,8 @@ import tensorark
 from tensorark.edit.append import repack
 from tensorark.edit.split import split
 from tensorark.integrity.diff import diff
-from tensorark.integrity.verify import digested, verify
+from tensorark.integrity.identity import digest_tensors
+from tensorark.integrity.verify import verify
 
 MIB = 1 << 20
 
@@ -44,7 +45,7 @@ def test_an_encoded_part_is_whole_whatever_its_frames(tmp_path, plain, frame_siz
         assert found.complete
         assert (found.protected, found.nbytes) == (2, 40 * MIB)
         assert diff(file, other).is_equal
-        assert [each.parts["data"].digest for each in digested(file)] == [
+        assert [each.parts["data"].digest for each in digest_tensors(file)] == [
             other[name].parts["data"].digest for name in file
         ]
 
@@ -87,13 +88,14 @@ WATCHED = """
 import resource, sys
 import tensorark
 from tensorark.integrity.diff import diff
-from tensorark.integrity.verify import digested, verify
+from tensorark.integrity.identity import digest_tensors
+from tensorark.integrity.verify import verify
 tensorark.open(sys.argv[2]).close()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with tensorark.open(sys.argv[1], io="pread") as file, tensorark.open(sys.argv[2], io="pread") as b:
     assert verify(file).complete and verify(b).complete
     assert diff(file, b).is_equal and diff(b, file).is_equal
-    digested(file)
+    digest_tensors(file)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

@@ -14,7 +14,7 @@ from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.files import File
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
-from tensorark.integrity.verify import content_digest, file_digest
+from tensorark.integrity.identity import content_digest, file_digest
 
 
 @verb(

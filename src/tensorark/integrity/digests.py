@@ -26,6 +26,8 @@ BLOCK: Final = 16 << 20
 """Decoded bytes of a large part that share a digest of their own."""
 
 _SEGMENT: Final = 4  # blocks that one thread takes at a time
+_LARGEST: Final = 8 << 20
+"""Bytes of a part that are taken in one piece."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,13 @@ def part_digests(
     return PartDigests(
         whole={name: each.hexdigest() for name, each in states.items()}, blocks=tuple(blocks)
     )
+
+
+def is_large(file: File, part: Part) -> bool:
+    """Tell whether a part is taken piece by piece: it would take memory of its own, and much."""
+    if part.nbytes <= _LARGEST:
+        return False
+    return not (file.is_mapped and isinstance(part.blob, Raw) and len(part.blob.spans) == 1)
 
 
 def block_digests(
