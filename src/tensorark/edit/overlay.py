@@ -26,7 +26,6 @@ from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
-from tensorark.files.shard_digests import declared_shards
 from tensorark.files.shards import digest_of_file
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.frame import ALIGN
@@ -220,7 +219,7 @@ class _Work:
         return labels
 
     def _identities(self, used: Mapping[str | None, str], digest: Future[str]) -> dict[str, Shard]:
-        declared = declared_shards(self.base)
+        declared = self.base.catalog.shards
         own = Shard(self.base.source.size(), f"{self.algorithm}:{digest.result()}")
         return {label: own if file is None else declared[file] for file, label in used.items()}
 

@@ -15,7 +15,6 @@ from tensorark.core.model import Encoded, Part, Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Hint, InvalidInput, NotFound, Rejected, Unsupported
 from tensorark.files.hashes import HASHES
-from tensorark.files.shard_digests import declared_shards
 
 if TYPE_CHECKING:
     from tensorark.encodings.encoding import Decoder
@@ -204,7 +203,7 @@ def _is_checked(file: File, part: Part, where: Where) -> bool:
             found=algorithm,
         )
     labels = {span.file for span in part.blob.spans if span.length}
-    if labels and labels <= declared_shards(file).keys():
+    if labels and labels <= file.catalog.shards.keys():
         file.prove(labels)
         return True
     if isinstance(part.blob, Encoded) and _checks_itself(file.decoder(part, where)):

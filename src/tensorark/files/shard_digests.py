@@ -17,7 +17,6 @@ from tensorark.core.rules import Finding, difference
 from tensorark.errors import ReadFailed, Unsupported
 from tensorark.files.file import File
 from tensorark.files.hashes import HASHES, hash_pieces
-from tensorark.formats.zt.manifest import Manifest
 
 WRONG: Final = "wrong-shard"
 
@@ -48,7 +47,7 @@ def check_shards(
     """
     declared = {
         label: each
-        for label, each in declared_shards(file).items()
+        for label, each in file.catalog.shards.items()
         if labels is None or label in labels
     }
 
@@ -63,12 +62,6 @@ def check_shards(
         findings=tuple(one for each in found for one in each.findings),
         refused=tuple(one for each in found for one in each.refused),
     )
-
-
-def declared_shards(file: File) -> dict[str, Shard]:
-    """Return the shard table of a `.zt`, by name; empty for anything else."""
-    native = file.catalog.native
-    return dict(native.shards) if isinstance(native, Manifest) else {}
 
 
 def _check(file: File, label: str, wanted: Shard, progress: Progress) -> ShardCheck:

@@ -43,7 +43,7 @@ def validate(
             if canonical:
                 if file.format.canonical is None:
                     raise InvalidInput("canonical form is a matter of `.zt`", code="not-zt")
-                drive(file.format.canonical(file.catalog, reading), file.source)
+                drive(file.format.canonical(file.catalog, reading, digests=True), file.source)
             if architecture:
                 if file.format.architecture is None:
                     raise InvalidInput("architectures are a matter of NInfer", code="not-ninfer")

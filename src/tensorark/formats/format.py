@@ -39,6 +39,18 @@ class Checksum(Protocol):
         ...
 
 
+class Canonical(Protocol):
+    """Judges canonical form, with `digests` those of all parts too, which reads all payload."""
+
+    def __call__(self, catalog: Catalog, reading: Reading, *, digests: bool) -> Steps[None]:
+        """Judge it.
+
+        Raises:
+            Rejected: for the first broken rule, unless `reading` gathers.
+        """
+        ...
+
+
 def _hold_nothing(_origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
     return {}
 
@@ -64,7 +76,8 @@ class Format:
     by the judge that `continuation` gives, of a label, a head and a size.
 
     Judging: `judge` judges one tensor by the rules that are deferred until it is interpreted.
-    `checksum` gives that of a raw part over more than its payload. `canonical` judges canonical
+    `checksum` gives that of a raw part over more than its payload. `has_digests` says whether parts
+    can carry digests, so that none is made up where one is missing. `canonical` judges canonical
     form, `architecture` what a model of a known family calls for. `survey` gathers notes about what
     no rule forbids. `payload_rules` judges payload that is no tensor's, and returns what cannot be.
 
@@ -72,7 +85,8 @@ class Format:
     are parts that belong to no tensor, each with its place. `holds` states, by kind, the names of
     what a model of this format holds beside tensors and attributes; it is given the catalog as it
     was opened, and what a step has made of it. `gaps` are the ranges that no entry speaks of, by
-    how they are called.
+    how they are called. `artifact` is what the record of the format says beside all that, for
+    reports.
     """
 
     name: str
@@ -90,7 +104,8 @@ class Format:
 
     judge: Callable[[Catalog, str, Reading], None] | None = None
     checksum: Callable[[Catalog, str], Checksum | None] | None = None
-    canonical: Callable[[Catalog, Reading], Steps[None]] | None = None
+    has_digests: bool = False
+    canonical: Canonical | None = None
     architecture: Callable[[Catalog], list[Finding]] | None = None
     survey: Callable[[Catalog, Reading], Steps[None]] | None = None
     payload_rules: Callable[[Catalog, Reading], Steps[Sequence[Unsupported]]] | None = None
@@ -99,3 +114,4 @@ class Format:
     resources: Callable[[Catalog], Iterable[tuple[tuple[str, ...], Part]]] = _hold_no_resources
     holds: Callable[[Catalog, Catalog], Mapping[str, Names]] = _hold_nothing
     gaps: Callable[[Catalog, Catalog], Iterable[tuple[str, Sequence[Span]]]] = _leave_no_gaps
+    artifact: Callable[[Catalog], Mapping[str, object]] | None = None

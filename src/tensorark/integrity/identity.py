@@ -30,7 +30,7 @@ def content_digest(
         Unsupported: when a part of a `.zt` carries no digest, or the file is a data shard.
     """
     with files.open(model) as file:
-        if file.format.name == "zt":
+        if file.format.has_digests:
             return digest_of(file.catalog.tensors.values(), algorithm)
         return digest_of(digest_tensors(model_of(file), progress), algorithm)
 

@@ -18,9 +18,6 @@ from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Hint, InvalidInput, Rejected, quoted
 from tensorark.files import File, PathLike
-from tensorark.formats.zt.canonical import judge
-from tensorark.formats.zt.frame import RawFrame
-from tensorark.formats.zt.manifest import Manifest
 from tensorark.integrity.digests import (
     span_digest,
     whole,
@@ -106,21 +103,21 @@ def signature_path(path: PathLike) -> Path:
 
 
 def _kind_for(file: File) -> Kind:
-    native = file.catalog.native
-    if not isinstance(native, Manifest):
-        return "content"
-    if native.shards:
-        strong = all(CRYPTOGRAPHIC.fullmatch(each.digest) for each in native.shards.values())
+    shards = file.catalog.shards
+    if shards:
+        strong = all(CRYPTOGRAPHIC.fullmatch(each.digest) for each in shards.values())
         return "root" if strong else "content"
+    if file.format.canonical is None or not file.describes_tensors:
+        return "content"
     return "content" if _judge_canonical(file) else "file"
 
 
 def _judge_canonical(file: File) -> list[Finding]:
     gathered: list[Finding] = []
-    native = file.catalog.native
-    if isinstance(native, Manifest | RawFrame):
-        try:
-            drive(judge(native, Reading(gathered=gathered)), file.source)
+    if file.format.canonical is not None:
+        reading = Reading(gathered=gathered)
+        try:  # digests are verified, or trusted, apart from this
+            drive(file.format.canonical(file.catalog, reading, digests=False), file.source)
         except Rejected as error:
             if not gathered:
                 raise error.located(file.path) from None
@@ -148,7 +145,7 @@ def _check_links(file: File) -> None:
 
 
 def _sign_files(file: File, trust: Trust, threads: int | None, progress: Progress) -> Statement:
-    if isinstance(file.catalog.native, RawFrame):
+    if not file.describes_tensors:
         detail = "a data shard is signed by way of its root"
         raise InvalidInput(detail, code="data-shard", path=file.path)
     for fault in _judge_canonical(file):
@@ -213,7 +210,7 @@ def _require_agreement(
 
 
 def _sign_content(file: File, trust: Trust, threads: int | None, progress: Progress) -> Statement:
-    if isinstance(file.catalog.native, RawFrame):
+    if not file.describes_tensors:
         detail = "a data shard holds no tensors by itself"
         raise InvalidInput(detail, code="data-shard", path=file.path)
     found = list(hash_tensors(model_of(file), trust, threads, progress))

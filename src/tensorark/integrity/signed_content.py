@@ -15,7 +15,6 @@ from tensorark.core.progress import Progress
 from tensorark.errors import Hint, InvalidInput, Unsupported
 from tensorark.files import File
 from tensorark.formats.zt.digest import content_digest
-from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.write import encode_content_part, encode_objects
 from tensorark.integrity.digests import part_digests, sha256_of, workers
 from tensorark.integrity.signature_document import Signed
@@ -26,8 +25,7 @@ CRYPTOGRAPHIC: Final = re.compile("sha256:[0-9a-f]{64}")
 
 def strong_shards(file: File) -> dict[str, Shard]:
     """Return the shard table of a root, all of whose digests are cryptographic."""
-    native = file.catalog.native
-    if not isinstance(native, Manifest) or not native.shards:
+    if not file.catalog.shards:
         detail = "this is no .zt with shards, so there is no root to sign"
         raise InvalidInput(
             detail,
@@ -35,7 +33,7 @@ def strong_shards(file: File) -> dict[str, Shard]:
             path=file.path,
             hint=Hint("over='file' or 'content'", tark="--over file or content"),
         )
-    for label, shard in native.shards.items():
+    for label, shard in file.catalog.shards.items():
         if not CRYPTOGRAPHIC.fullmatch(shard.digest):
             raise Unsupported(
                 "the digest of a shard is not cryptographic: a signature would not cover its bytes",
@@ -50,7 +48,7 @@ def strong_shards(file: File) -> dict[str, Shard]:
                     tark="`tark split --digest sha256` again, or --over content",
                 ),
             )
-    return dict(native.shards)
+    return dict(file.catalog.shards)
 
 
 def signed_shards(shards: Mapping[str, Shard]) -> Iterator[Signed]:

@@ -133,11 +133,12 @@ def report(file: File) -> dict[str, Any]:
     """Describe a whole model: format, files, totals, layouts, digests, alignment, attributes."""
     tensors = list(file.catalog.tensors.values())
     parts = [part for tensor in tensors for part in tensor.parts.values()]
+    beside = file.format.artifact
     return {
         "path": file.path,
         "format": file.format.name,
         "title": file.format.title,
-        "artifact": artifact(file.catalog.native) if file.format.name == "ninfer" else None,
+        "artifact": None if beside is None else plain(beside(file.catalog)),
         "files": files(file),
         "totals": totals(tensors),
         "layouts": dict(Counter(tensor.layout for tensor in tensors)),
@@ -152,30 +153,6 @@ def report(file: File) -> dict[str, Any]:
         "aliases": aliases(tensors),
         "family": family(file.catalog.tensors),
         "attributes": plain(file.catalog.attributes),
-    }
-
-
-def artifact(native: object) -> dict[str, Any] | None:
-    """Describe a NInfer artifact beside its objects: id, components, name; None for all else."""
-    from tensorark.formats.ninfer.directory import Directory  # which few files need
-
-    if not isinstance(native, Directory):
-        return None
-    return {
-        "artifact_id": native.artifact_id,
-        "metadata": plain(native.metadata),
-        "provenance": plain(native.provenance),
-        "components": {
-            name: {
-                "target": each.target,
-                "config": plain(each.config),
-                "resources": dict(each.resources),
-                "proposal": plain(each.proposal),
-            }
-            for name, each in native.components.items()
-        },
-        "parameters": len(native.root["bindings"]),
-        "uses": len(native.root["uses"]),
     }
 
 

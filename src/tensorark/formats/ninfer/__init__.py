@@ -57,6 +57,12 @@ def _payload_rules(catalog: Catalog, reading: Reading) -> Steps[Sequence[Unsuppo
     return payload_rules(catalog, reading)
 
 
+def _artifact(catalog: Catalog) -> dict[str, object]:
+    from tensorark.formats.ninfer.describe import summary
+
+    return summary(catalog.native)
+
+
 NINFER: Final = Format(
     name=NAME,
     title="NInfer v3",
@@ -72,4 +78,5 @@ NINFER: Final = Format(
     resources=resources,
     holds=holds,
     gaps=gaps,
+    artifact=_artifact,
 )

@@ -34,6 +34,26 @@ _SORTED: Final = json.JSONEncoder(
 )
 
 
+def summary(directory: Directory) -> dict[str, object]:
+    """Return what a report says of an artifact beside its objects: id, components, counts."""
+    return {
+        "artifact_id": directory.artifact_id,
+        "metadata": directory.metadata,
+        "provenance": directory.provenance,
+        "components": {
+            name: {
+                "target": each.target,
+                "config": each.config,
+                "resources": each.resources,
+                "proposal": each.proposal,
+            }
+            for name, each in directory.components.items()
+        },
+        "parameters": len(directory.root["bindings"]),
+        "uses": len(directory.root["uses"]),
+    }
+
+
 def describe(directory: Directory) -> bytes:
     """Return the description of an artifact: compact JSON in UTF-8, members sorted by code points.
 

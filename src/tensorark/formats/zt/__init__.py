@@ -36,6 +36,7 @@ ZT: Final = Format(
     read=read,
     rules=RULES,
     judge_shard=shard_fault,
-    canonical=lambda catalog, reading: judge(catalog.native, reading, digests=True),
+    has_digests=True,
+    canonical=lambda catalog, reading, *, digests: judge(catalog.native, reading, digests=digests),
     holds=holds,
 )
