@@ -15,10 +15,15 @@ import numpy as np
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.files.view import TensorView
+from tensorark.layouts.coo.make import make as make_coo
 from tensorark.layouts.coo.rules import ID as COO
+from tensorark.layouts.coo.values import read_coo as read_coords
+from tensorark.layouts.csr.make import make as make_csr
 from tensorark.layouts.csr.rules import ID as CSR
-from tensorark.layouts.numbers.dtypes import Array, as_array, encode, ids_of
-from tensorark.layouts.parts import TensorParts, check
+from tensorark.layouts.csr.values import read_csr as read_indices
+from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.parts import TensorParts
+from tensorark.layouts.sparse import read_values
 
 if TYPE_CHECKING:
     import torch
@@ -34,8 +39,6 @@ __all__ = [
     "to_torch",
 ]
 
-_DUPLICATES: Final = "add up entries of the same cell first; that may round, so it is not done here"
-
 
 def csr(values: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> TensorParts:
     """Lay a matrix out as `zt.sparse_csr/1`.
@@ -46,11 +49,7 @@ def csr(values: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> TensorP
     Raises:
         InvalidInput: when the arrays are no such matrix, or no storage type holds the values.
     """
-    element = _index_dtype(indices, indptr)
-    parts = {"values": _part(values)}
-    for role, index in (("indices", indices), ("indptr", indptr)):
-        parts[role] = _part(_unsigned(index, element, role))
-    return check(TensorParts(shape=_shape(shape), layout=CSR, parts=parts), _DUPLICATES)
+    return make_csr(values, indices, indptr, shape)
 
 
 def coo(values: Any, coords: Sequence[Any], shape: Sequence[int]) -> TensorParts:
@@ -62,40 +61,7 @@ def coo(values: Any, coords: Sequence[Any], shape: Sequence[int]) -> TensorParts
     Raises:
         InvalidInput: when the arrays are no such tensor, or no storage type holds the values.
     """
-    if len(coords) != len(shape):
-        detail = "there is not one array of indices for each dimension"
-        raise InvalidInput(detail, code="coords", expected=len(shape), found=len(coords))
-    element = _index_dtype(*coords)
-    flat = [_unsigned(each, element, "coords") for each in coords]
-    if len({each.size for each in flat}) > 1:
-        raise InvalidInput("the arrays of indices differ in length", code="coords")
-    stacked = np.concatenate([np.empty(0, element), *flat])
-    parts = {"values": _part(values), "coords": _part(stacked)}
-    return check(TensorParts(shape=_shape(shape), layout=COO, parts=parts), _DUPLICATES)
-
-
-def _shape(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(extent) for extent in shape)
-
-
-def _part(array: Any) -> tuple[tuple[str, str | None], list[memoryview]]:
-    values = as_array(array)
-    return ids_of(values.dtype), list(encode(values))
-
-
-def _index_dtype(*arrays: Any) -> np.dtype[Any]:
-    return np.dtype("<u8" if any(np.asarray(each).itemsize > 4 for each in arrays) else "<u4")
-
-
-def _unsigned(index: Any, element: np.dtype[Any], role: str) -> Array:
-    """Return indices as unsigned integers; flat, and none of them negative."""
-    array = np.asarray(index)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        found = f"{array.ndim} dimensions of {array.dtype}"
-        raise InvalidInput("indices are flat arrays of integers", code=role, found=found)
-    if array.size and int(array.min()) < 0:
-        raise InvalidInput("an index is negative", code=role, found=int(array.min()))
-    return array.astype(element, copy=False)
+    return make_coo(values, coords, shape)
 
 
 def read_csr(view: TensorView) -> tuple[Array, Array, Array]:
@@ -105,9 +71,6 @@ def read_csr(view: TensorView) -> tuple[Array, Array, Array]:
         InvalidInput: when it is stored otherwise.
         Rejected: when its payload breaks a rule.
     """
-    from tensorark.layouts.csr.values import read_csr as read_indices
-    from tensorark.layouts.sparse import read_values
-
     _require(view, CSR)
     read = _reader(view)
     found = read_indices(view.tensor, read, Reading())
@@ -121,9 +84,6 @@ def read_coo(view: TensorView) -> tuple[Array, Array]:
         InvalidInput: when it is stored otherwise.
         Rejected: when its payload breaks a rule.
     """
-    from tensorark.layouts.coo.values import read_coo as read_coords
-    from tensorark.layouts.sparse import read_values
-
     _require(view, COO)
     read = _reader(view)
     found = read_coords(view.tensor, read, Reading())

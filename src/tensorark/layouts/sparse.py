@@ -1,16 +1,23 @@
-"""What sparse layouts share as values: the stored ones, and an array for those that are not."""
+"""What sparse layouts share: values that are stored, zeros for those that are not, and indices."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
-from tensorark.errors import LimitExceeded, Unsupported
+from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
 from tensorark.layouts.numbers.content import CONTENT_RULES, Content
-from tensorark.layouts.numbers.dtypes import Array, decode, numpy_dtype
+from tensorark.layouts.numbers.dtypes import (
+    Array,
+    as_array,
+    decode,
+    encode,
+    ids_of,
+    numpy_dtype,
+)
 from tensorark.layouts.payload import Bytes
 
 
@@ -61,3 +68,37 @@ def require_zero(tensor: Tensor, element: np.dtype[Any]) -> None:
             where=("objects", tensor.name, "parts", "values"),
             found=str(element),
         )
+
+
+ADD_UP: Final = "add up entries of the same cell first; that may round, so it is not done here"
+"""What helps where a cell is named twice."""
+
+
+def as_part(array: Any) -> tuple[tuple[str, str | None], list[memoryview]]:
+    """Return an array as a part of `TensorParts`.
+
+    Raises:
+        InvalidInput: when no storage type holds its elements.
+    """
+    values = as_array(array)
+    return ids_of(values.dtype), list(encode(values))
+
+
+def index_dtype(*arrays: Any) -> np.dtype[Any]:
+    """Return the type that indices are stored in: 64 bits where any of them has as many."""
+    return np.dtype("<u8" if any(np.asarray(each).itemsize > 4 for each in arrays) else "<u4")
+
+
+def as_indices(index: Any, element: np.dtype[Any], role: str) -> Array:
+    """Return indices as unsigned integers.
+
+    Raises:
+        InvalidInput: when they are not flat, no integers, or one is negative.
+    """
+    array = np.asarray(index)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        found = f"{array.ndim} dimensions of {array.dtype}"
+        raise InvalidInput("indices are flat arrays of integers", code=role, found=found)
+    if array.size and int(array.min()) < 0:
+        raise InvalidInput("an index is negative", code=role, found=int(array.min()))
+    return array.astype(element, copy=False)
