@@ -13,7 +13,7 @@ import tensorark
 import tensorark.numpy as ark
 from conformance.build import seekable as by_hand
 from tensorark.core.rules import Reading
-from tensorark.encodings import ENCODINGS, compression
+from tensorark.encodings import compression, find
 from tensorark.encodings.encoding import Stored
 from tensorark.encodings.zstd.rules import ID
 from tests.conformance.zstd_judge import Broken, decode
@@ -42,7 +42,7 @@ def opened(stored, nbytes, **reading):
         return memoryview(bytearray(count))
 
     part = Stored(nbytes=len(stored), read=read)
-    return ENCODINGS[ID].open(part, nbytes, Reading(**reading), allocate)
+    return find(ID).open(part, nbytes, Reading(**reading), allocate)
 
 
 def answer(stored, nbytes, **reading):

@@ -1,21 +1,33 @@
-"""The encodings that are read and written, by id. Unknown ones are refused, not guessed (§5.3)."""
+"""The encodings that are read, by id. Unknown ones are refused, not guessed (§5.3).
+
+In the folder of an encoding `rules` judges its structure, and `codec` exports its `ENCODINGS`,
+loaded when a part needs one: some take numpy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
 from types import MappingProxyType
 from typing import Final
 
 from tensorark.encodings.encoding import Encoder, Encoding
-from tensorark.encodings.zstd.codec import ZSTD_SEEKABLE
 from tensorark.encodings.zstd.rules import MOST_CONTENT
 from tensorark.errors import Hint, InvalidInput, Unsupported, Where
 
-ENCODINGS: Final[Mapping[str, Encoding]] = MappingProxyType({ZSTD_SEEKABLE.id: ZSTD_SEEKABLE})
+_FOLDERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "zt.zstd-seekable/1": "zstd",
+        "npy.array/1": "npy",
+        "npy.deflate/1": "npy",
+    }
+)
+"""The folder of each encoding."""
 
-_NPY: Final = "npy."
-"""How the ids of the encodings of numpy's archives begin, which are read and never written."""
+WRITTEN: Final[Mapping[str, str]] = MappingProxyType({"zt.zstd-seekable/1": "zstd"})
+"""The encodings that are written too, and the names that users type for them."""
 
 RAW: Final = "raw"
 """The name of no encoding at all."""
@@ -35,24 +47,26 @@ def find(id_: str, where: Where = ()) -> Encoding:
     Raises:
         Unsupported: when it is unknown.
     """
-    found = ENCODINGS.get(id_)
-    if found is None and id_.startswith(_NPY):
-        from tensorark.encodings.npy import codec as npy
-
-        found = next((each for each in (npy.ARRAY, npy.DEFLATE) if each.id == id_), None)
-    if found is None:
+    if id_ not in _FOLDERS:
         raise Unsupported(
             "the encoding is unknown, so the part is not decoded",
             code="unknown-encoding",
             section="5.3",
             where=where,
-            expected="one of " + " ".join(ENCODINGS),
+            expected="one of " + " ".join(WRITTEN),
             found=id_,
             hint=Hint(
                 "raw() gives the stored bytes",
                 tark="`tark cat --as stored` gives the stored bytes",
             ),
         )
+    return _load(id_)
+
+
+@lru_cache(len(_FOLDERS))
+def _load(id_: str) -> Encoding:
+    known = import_module(f"{__name__}.{_FOLDERS[id_]}.codec").ENCODINGS
+    found: Encoding = next(each for each in known if each.id == id_)
     return found
 
 
@@ -85,9 +99,9 @@ def compression(
             detail = "level and frame size are those of an encoding, and none is asked for"
             raise InvalidInput(detail, code="encoding", found=name)
         return None
-    found = next((each for each in ENCODINGS.values() if name in {each.name, each.id}), None)
+    found = next((id_ for id_, typed in WRITTEN.items() if name in {id_, typed}), None)
     if found is None:
-        known = " ".join([RAW, *(each.name for each in ENCODINGS.values())])
+        known = " ".join([RAW, *WRITTEN.values()])
         raise InvalidInput(
             "no such encoding is written", code="encoding", expected=f"one of {known}", found=name
         )
@@ -101,4 +115,4 @@ def compression(
         raise InvalidInput(
             "no such frame size", code="frame-size", expected=expected, found=frame_size
         )
-    return Compression(encoding=found, level=level, frame_size=frame_size)
+    return Compression(encoding=_load(found), level=level, frame_size=frame_size)

@@ -87,7 +87,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """An encoding profile (§5.3): its id in files, and the short name that users type.
+    """An encoding profile (§5.3), by its id in files.
 
     `open` takes the stored bytes and the decoded size, and checks everything that can be known
     before a decoded byte is allocated; `limits.decoded` of the reading caps what one read gives.
@@ -95,6 +95,5 @@ class Encoding:
     """
 
     id: str
-    name: str
     open: Callable[[Stored, int, Reading, Allocate], Decoder]
     encode: Callable[[int, int], Encoder]

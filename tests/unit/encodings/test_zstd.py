@@ -13,7 +13,7 @@ import zstandard
 import tensorark
 from conformance.build import seekable as by_hand
 from tensorark.core.rules import Finding, Reading
-from tensorark.encodings import ENCODINGS, compression
+from tensorark.encodings import compression, find
 from tensorark.encodings.encoding import Stored
 from tensorark.encodings.zstd import codec as zstd
 from tensorark.encodings.zstd.rules import (
@@ -59,7 +59,7 @@ class Recorder:
         stored = Stored(
             nbytes=len(self.data), read=self.read, where=where, path="m.zt", offset=OFFSET
         )
-        return ENCODINGS[ID].open(stored, nbytes, Reading(**reading), self.allocate)
+        return find(ID).open(stored, nbytes, Reading(**reading), self.allocate)
 
 
 def opened(data, nbytes, **reading):

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from tensorark.core.rules import Fault, Reading, Rule, rule
+from tensorark.core.rules import Reading, Rule
 from tensorark.encodings.encoding import Allocate, Decoder, Encoder, Encoding, Stored
+from tensorark.encodings.npy.rules import ARRAY, DEFLATE, Stream, stored_crc, stream
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.wire.npy import PREAMBLE, Header, HeaderFault, length_of, parse_header
@@ -25,32 +25,6 @@ from tensorark.wire.npy import PREAMBLE, Header, HeaderFault, length_of, parse_h
 _CRC: Final = 4
 _CHUNK: Final = 1 << 20
 _PLAIN: Final = re.compile(r"[<>|=](?:[biufc]|V)[0-9]{1,2}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """What is wrong with the stored bytes of an array."""
-
-    where: Sequence[str | int]
-    detail: str
-    expected: object
-    found: object
-    offset: int
-
-
-@rule("npz.stream", section="npy", stage="content")
-def stream(bad: Stream) -> Iterator[Fault]:
-    """A deflated array is one deflate stream that decodes to exactly the size of the member."""
-    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
-
-
-@rule("npz.stored-crc", section="zip", stage="content")
-def stored_crc(bad: Stream) -> Iterator[Fault]:
-    """The CRC-32 of a deflated or reordered array is that of its bytes."""
-    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
-
-
-RULES: Final[tuple[Rule[Stream], ...]] = (stream, stored_crc)
 
 
 def open_part(
@@ -98,7 +72,7 @@ class _Part:
         self._window = memoryview(b"")
         self._begin = 0
         self.is_checked = False
-        self._header = self._parsed()
+        self._header = self._parse()
 
     def read(self, start: int, length: int) -> memoryview:
         """Return decoded bytes [start, start + length); all of them as writable memory."""
@@ -130,9 +104,9 @@ class _Part:
         if not transposed and not swapped:
             yield from self._data()
         elif not transposed:
-            yield from self._swapped()
+            yield from self._swap()
         else:
-            yield from self._transposed()
+            yield from self._transpose()
         self.is_checked = True
 
     def _range(self, start: int, length: int) -> memoryview:
@@ -167,7 +141,7 @@ class _Part:
         extents = [n for n in self._header.shape if n != 1]
         return self._header.fortran_order and len(extents) > 1, element.str.startswith(">")
 
-    def _swapped(self) -> Iterator[memoryview]:
+    def _swap(self) -> Iterator[memoryview]:
         element = self._element()
         assert element is not None  # noqa: S101 - `_changes` has asked
         little = element.newbyteorder("<")
@@ -179,7 +153,7 @@ class _Part:
             if whole:
                 yield _octets(np.frombuffer(data[:whole], element).astype(little))
 
-    def _transposed(self) -> Iterator[memoryview]:
+    def _transpose(self) -> Iterator[memoryview]:
         """Yield blocks of rows; the array lies in memory as a whole unless it is mapped."""
         element = self._element()
         assert element is not None  # noqa: S101 - `_changes` has asked
@@ -210,7 +184,7 @@ class _Part:
         """Yield what follows the header, as it is stored, and judge the CRC of the whole."""
         crc, skip, size = 0, self._header.length, self._header.length + self._nbytes
         done = 0
-        for piece in self._inflated(size) if self._deflated else self._raw():
+        for piece in self._inflate(size) if self._deflated else self._raw():
             crc = zlib.crc32(piece, crc)
             done += len(piece)
             if done > size:
@@ -231,7 +205,7 @@ class _Part:
         for start in range(_CRC, self._stored.nbytes, _CHUNK):
             yield self._stored.read(start, min(_CHUNK, self._stored.nbytes - start))
 
-    def _inflated(self, most: int) -> Iterator[memoryview]:
+    def _inflate(self, most: int) -> Iterator[memoryview]:
         """Yield what the deflate stream decodes to, one byte more than `most` at the latest.
 
         zlib may hold output when all input is taken, so the end of a member is not that of its
@@ -261,7 +235,7 @@ class _Part:
                 stream, "the deflate stream does not end", "its end", "the end of the member"
             )
 
-    def _parsed(self) -> Header:
+    def _parse(self) -> Header:
         """Read the header of the array, once more: a part is judged by whoever opens it."""
         try:
             head = self._first(PREAMBLE)
@@ -272,7 +246,7 @@ class _Part:
     def _first(self, length: int) -> bytes:
         """Return the first `length` decoded bytes, or fewer of a shorter array."""
         found = b""
-        for piece in self._inflated(length) if self._deflated else self._raw():
+        for piece in self._inflate(length) if self._deflated else self._raw():
             found += piece[: length - len(found)]
             if len(found) >= length:
                 break
@@ -303,19 +277,11 @@ def _rows(values: Array) -> Iterator[Array]:
             yield block.astype(little, order="C")
 
 
-def _no_encoder(_level: int, _frame_size: int) -> Encoder:
+def _refuse(_level: int, _frame_size: int) -> Encoder:
     raise InvalidInput("this encoding is only read", code="encoding")
 
 
-ARRAY: Final = Encoding(
-    id="npy.array/1",
-    name="npy",
-    open=partial(open_part, deflated=False),
-    encode=_no_encoder,
-)
-DEFLATE: Final = Encoding(
-    id="npy.deflate/1",
-    name="npy-deflate",
-    open=partial(open_part, deflated=True),
-    encode=_no_encoder,
+ENCODINGS: Final = (
+    Encoding(id=ARRAY, open=partial(open_part, deflated=False), encode=_refuse),
+    Encoding(id=DEFLATE, open=partial(open_part, deflated=True), encode=_refuse),
 )

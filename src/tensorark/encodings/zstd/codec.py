@@ -475,4 +475,4 @@ class Compressor:
         )
 
 
-ZSTD_SEEKABLE: Final = Encoding(id=ID, name="zstd", open=open_part, encode=Compressor)
+ENCODINGS: Final = (Encoding(id=ID, open=open_part, encode=Compressor),)

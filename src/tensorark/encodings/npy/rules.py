@@ -1,0 +1,37 @@
+"""What the stored bytes of an array must be: one stream of the right length, and its CRC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tensorark.core.rules import Fault, rule
+
+ARRAY: Final = "npy.array/1"
+"""A CRC-32, then the array that it is of, as it is."""
+DEFLATE: Final = "npy.deflate/1"
+"""The same, the array being deflated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What is wrong with the stored bytes of an array."""
+
+    where: Sequence[str | int]
+    detail: str
+    expected: object
+    found: object
+    offset: int
+
+
+@rule("npz.stream", section="npy", stage="content")
+def stream(bad: Stream) -> Iterator[Fault]:
+    """A deflated array is one deflate stream that decodes to exactly the size of the member."""
+    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
+
+
+@rule("npz.stored-crc", section="zip", stage="content")
+def stored_crc(bad: Stream) -> Iterator[Fault]:
+    """The CRC-32 of a deflated or reordered array is that of its bytes."""
+    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
