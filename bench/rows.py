@@ -25,7 +25,7 @@ import zstandard
 
 import tensorark
 from bench.tasks import sync, touch
-from tensorark.core.types import ninfer
+from tensorark.layouts.ninfer import geometry as ninfer
 from tensorark.layouts.nm.rules import Pattern, Sparse
 from tensorark.layouts.numbers.dtypes import Array
 
@@ -105,23 +105,23 @@ def make(folder: Path) -> None:
 
 def _make_artifact(path: Path, arrays: dict[str, Array]) -> bytes:
     """Write an artifact of bf16 objects, one bound parameter each; return its directory's text."""
-    from tensorark.formats.ninfer import write
+    from tensorark.formats.ninfer import plan
     from tensorark.writing.artifact import objects_payload, write_set
 
     new = [
-        write.NewTensor(id=name, shape=array.shape, format="bf16", layout=ninfer.CONTIGUOUS)
+        plan.NewTensor(id=name, shape=array.shape, format="bf16", layout=ninfer.CONTIGUOUS)
         for name, array in arrays.items()
     ]
-    placed = write.place(new)
+    placed = plan.place(new)
     config = {"architectures": ["Example"], "hidden_size": 2048, "rms_norm_eps": 1e-06}
     members: dict[str, Any] = {
         "components": {"text": {"config": config, "resources": {}}},
-        "objects": [write.object_record(each) for each in placed],
+        "objects": [plan.object_record(each) for each in placed],
         "bindings": {f"text/{name}": {"object": name} for name in arrays},
         "uses": [],
     }
-    planned = write.plan(
-        members, write.payload_size(placed), entry=path.name, artifact_id=bytes(range(16))
+    planned = plan.plan(
+        members, plan.payload_size(placed), entry=path.name, artifact_id=bytes(range(16))
     )
     payload = objects_payload(placed, lambda each: [arrays[each.id].view(np.uint8).data])
     write_set(planned, payload, path)

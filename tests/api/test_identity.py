@@ -14,8 +14,8 @@ import xxhash
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.conversion.as_zt_model import description_of
 from tensorark.core.model import Catalog, Part, Raw, Tensor
+from tensorark.formats.ninfer.holdings import description_of
 from tensorark.integrity.diff import STATEMENTS, diff_parameters
 from tensorark.integrity.sign import signature_path
 from tensorark.integrity.verify_signature import verify_signature

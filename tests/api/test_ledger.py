@@ -17,11 +17,11 @@ import pytest
 import tensorark
 import tensorark.numpy as ark
 from tensorark.conversion.as_zt_model import DESCRIPTION
-from tensorark.conversion.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
-from tensorark.conversion.pipeline import TARGETS
+from tensorark.conversion.pipeline import targets
+from tensorark.core.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
 from tensorark.edit.prune import prune
 from tensorark.formats import FORMATS
-from tensorark.formats.zt.write import encode_tail
+from tensorark.formats.zt.encode import encode_tail
 from tensorark.wire.cbor import decode, encode
 
 W = np.arange(32, dtype="f4").reshape(4, 8)
@@ -211,7 +211,7 @@ KEPT = {(strayed, "zt"), (strayed, "ninfer")}
 """Where all of that is kept."""
 
 UNSEEN = {"fields", "gaps", "members", "objects"}
-CASES = list(itertools.product(itertools.chain(*SOURCES.values()), TARGETS))
+CASES = list(itertools.product(itertools.chain(*SOURCES.values()), targets()))
 
 
 def test_every_format_that_is_read_is_a_source():

@@ -17,7 +17,7 @@ import pytest
 
 import tensorark
 from tensorark.conversion import ledger
-from tensorark.conversion.ledger import BY_LENIENCE, KINDS
+from tensorark.core.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
 from tensorark.edit.append import append, repack
 from tensorark.edit.merge import merge
 from tensorark.edit.metadata import edit_metadata
@@ -194,7 +194,7 @@ def test_what_a_verb_loses_is_listed_and_allowed_or_refused(make, verb, tmp_path
             verb(source, tmp_path / "strict", drop=())
     else:
         assert verb(source, tmp_path / "strict", drop=())[1].dropped == ()
-    artifact = {each for each in lost if each[0] in ledger.BY_ARTIFACT}
+    artifact = {each for each in lost if each[0] in BY_ARTIFACT}
     unseen = {each for each in lost - artifact if not each[1].endswith(" of the entry")}
     kept = {(edited, made.later)} | {(each, made.strayed) for each in HUB}
     assert unseen == (set() if (verb, make) in kept else made.HELD.get(make, set()))

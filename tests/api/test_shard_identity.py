@@ -14,8 +14,8 @@ import tensorark
 import tensorark.numpy as ark
 from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.files.shards import Shards
+from tensorark.formats.zt.encode import encode_manifest, encode_tail
 from tensorark.formats.zt.frame import MAGIC, encode_footer
-from tensorark.formats.zt.write import encode_manifest, encode_tail
 from tensorark.report.sparsity import counts
 
 ONES, TWOS = (np.full(100, value, "f4").tobytes() for value in (1, 2))

@@ -12,14 +12,14 @@ import pytest
 import tensorark
 import tensorark.numpy as ark
 from tensorark.conversion import save
-from tensorark.conversion.pipeline import TARGETS
+from tensorark.conversion.pipeline import targets
 from tensorark.ninfer.objects import export_objects, import_objects
 from tensorark.ninfer.pack import convert_checkpoint, export_parameters
 from tensorark.ninfer.resources import replace_resources
 from tests import synthetic
 from tests.unit.formats.ninfer import sets
 
-SUFFIXES = [suffix for each in TARGETS for suffix in each.suffixes]
+SUFFIXES = [suffix for each in targets() for suffix in each.suffixes]
 FOREIGN = [suffix for suffix in [*SUFFIXES, ".safetensors.index.json", ".NPZ"] if suffix != ".zt"]
 
 

@@ -15,8 +15,8 @@ import tensorark
 from conformance.build.tensorbit import corpus
 from conformance.build.tensorbit.image import Blob, container, dense, entry, index, sparse, usual
 from tensorark import files
-from tensorark.conversion.ledger import KINDS
 from tensorark.conversion.pipeline import convert
+from tensorark.core.ledger import KINDS
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
 from tensorark.formats.tensorbit.runtime import remarks

@@ -180,7 +180,7 @@ def half_digested(path):
 
     from tensorark.core.model import Part, Raw, Tensor
     from tensorark.io.publish import publish
-    from tensorark.writing.writer import Assembly
+    from tensorark.writing.assembly import Assembly
 
     with publish(path, overwrite=False) as sink:
         assembly = Assembly(sink)

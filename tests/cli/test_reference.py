@@ -100,8 +100,9 @@ def _codes_in_source():
                 if keyword.arg == "code":
                     parts = (getattr(each, "value", None) for each in ast.walk(keyword.value))
                     yield from (each for each in parts if isinstance(each, str))
-            if getattr(node.func, "id", "") == "_Stranger":
-                yield node.args[0].value
+            if getattr(node.func, "id", "") in {"_Stranger", "difference"}:
+                first = (getattr(each, "value", None) for each in ast.walk(node.args[0]))
+                yield from (each for each in first if isinstance(each, str))
 
 
 def test_every_rule_says_what_it_demands():

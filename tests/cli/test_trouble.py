@@ -203,7 +203,7 @@ def test_a_signal_ends_the_work_and_leaves_no_temporary_file(tark, zt, monkeypat
         signal.raise_signal(number)  # another one while it is ended
         pytest.fail("goes on after the signal")
 
-    monkeypatch.setattr("tensorark.conversion.safetensors.revalidate", ended)
+    monkeypatch.setattr("tensorark.writing.planned.revalidate", ended)
     ran = tark("convert", zt, target)
     assert (ran.code, ran.out) == (code, "")
     assert sorted(zt.parent.iterdir()) == before
@@ -214,7 +214,7 @@ def test_a_signal_that_is_ignored_stays_so(tark, zt, monkeypatch):
     def ignored(*_facts, **_options):
         signal.raise_signal(signal.SIGHUP)
 
-    monkeypatch.setattr("tensorark.conversion.safetensors.revalidate", ignored)
+    monkeypatch.setattr("tensorark.writing.planned.revalidate", ignored)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert tark("convert", zt, zt.with_name("out.safetensors")).code == 0

@@ -18,9 +18,9 @@ from tensorark.core.conversation import drive
 from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.core.rules import Reading
 from tensorark.formats.zt import plain
+from tensorark.formats.zt.encode import encode_manifest, encode_tail
 from tensorark.formats.zt.frame import FOOTER, FOOTER_SIZE, MAGIC
 from tensorark.formats.zt.read import read
-from tensorark.formats.zt.write import encode_manifest, encode_tail
 from tests.unit.sources import Memory
 
 READING = sys.modules["tensorark.formats.zt.read"]  # the module; the package names its function

@@ -12,7 +12,7 @@ import tensorark
 from conformance.build import image as build
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.encodings.zstd.rules import survey
-from tensorark.formats.safetensors.write import refusals
+from tensorark.formats.safetensors.plan import refusals
 from tensorark.formats.zt.frame import MAX_MANIFEST, RawFrame, manifest_bounds
 
 U64 = 1 << 64

@@ -22,8 +22,8 @@ import tensorark
 import tensorark.numpy as ark
 from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.errors import InvalidInput, ReadFailed, Rejected, Unsupported
+from tensorark.formats.zt.encode import encode_manifest, encode_tail
 from tensorark.formats.zt.frame import MAGIC
-from tensorark.formats.zt.write import encode_manifest, encode_tail
 from tensorark.integrity.keys import (
     key_id,
     make_key,

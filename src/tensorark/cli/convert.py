@@ -16,9 +16,9 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.pipeline import Conversion, convert, target_of
-from tensorark.conversion.target import Target
 from tensorark.errors import InvalidInput, escaped, quoted
 from tensorark.files import File
+from tensorark.formats.format import Format
 from tensorark.io.inputs import refuse_input
 from tensorark.report.report import PAGE, totals
 from tensorark.report.text import counted, nbytes_text, totals_text
@@ -142,7 +142,7 @@ def command(
 
 def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any]:
     """Return what will be done, having refused a target that is there."""
-    kind: Target = target_of(goal, wanted["to"])
+    kind: Format = target_of(goal, wanted["to"])
     refuse_input(Path(goal))
     if Path(goal).exists() and not force:
         hint = "--force replaces it"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from tensorark.cli.terminal import Terminal
-from tensorark.conversion.ledger import BY_LENIENCE, KINDS, Loss
+from tensorark.core.ledger import BY_LENIENCE, KINDS, Loss
 from tensorark.errors import quoted
 from tensorark.report.text import counted
 

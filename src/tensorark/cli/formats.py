@@ -6,7 +6,7 @@ from typing import Any
 
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion.pipeline import TARGETS
+from tensorark.conversion.pipeline import targets
 from tensorark.formats import FORMATS
 
 
@@ -20,7 +20,7 @@ from tensorark.formats import FORMATS
 def command() -> None:
     """List the formats that are read and written."""
     out = terminal()
-    written = {each.name: each for each in TARGETS}
+    written = {each.name: each for each in targets()}
     rows: list[dict[str, Any]] = [
         {
             "name": each.name,

@@ -21,11 +21,14 @@ from tensorark.formats.ninfer.directory import (
     resource_tensor,
 )
 from tensorark.formats.ninfer.frame import HEADER_SIZE
-from tensorark.formats.ninfer.holdings import DESCRIBES, DESCRIPTION, ROLE, description_of
+from tensorark.formats.ninfer.holdings import (
+    ATTRIBUTE,
+    DESCRIBES,
+    DESCRIPTION,
+    ROLE,
+    description_of,
+)
 from tensorark.formats.ninfer.survey import gaps
-
-ATTRIBUTE: Final = "ninfer"
-"""Holds, in a `.zt` that came from an artifact, its id, the text of its directory and odd bytes."""
 
 _HELD: Final = "\0description"  # no file has this name
 _MOST_STRAY: Final = 16 << 20  # bytes between objects that are carried

@@ -1,9 +1,8 @@
 """The ledger of a conversion: what a source holds, less what its target keeps, is lost.
 
-Every format states what its files hold, by kind and name, and every target what it keeps; the rest
-is refused, or allowed kind by kind and listed. Nothing is written but through `settle`.
+Every format states what its files hold, by kind and name, and what it keeps; the rest is refused,
+or allowed kind by kind and listed. Nothing is written but through `settle`.
 
-Tensors that a target cannot hold are refused by the target itself, or left out (`Target.fitted`).
 Silent by nature, because every file has its own: where bytes lie, in what order and under which
 encoding, digests, older generations and bytes that nothing refers to in a `.zt`, the id of an
 artifact and its table of files, and entries by which we carry attributes.
@@ -11,64 +10,21 @@ artifact and its table of files, and entries by which we carry attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from tensorark.core.ledger import BY_LENIENCE, BY_MODEL, KINDS, Keeps, Loss, Names
 from tensorark.core.model import Part, Raw
+from tensorark.core.writing import Options
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.files import File
-from tensorark.files.attributes import brought_home
-from tensorark.formats.format import Names
+from tensorark.formats.format import Format
+from tensorark.layouts.ninfer.geometry import PREFIX
+from tensorark.writing import planned
 
 _SHOWN: Final = 8
-
-BY_MODEL: Final = frozenset({"names", "shapes", "attributes", "tensor-attributes"})
-"""Kinds that models of every format hold."""
-
-BY_ARTIFACT: Final = frozenset(
-    {
-        "bindings",
-        "components",
-        "configs",
-        "encodings",
-        "provenance",
-        "resources",
-        "roles",
-        "uses",
-    }
-)
-"""Kinds that artifacts hold beside tensors; their metadata are attributes of the file."""
-
-BY_LENIENCE: Final = frozenset({"unusable"})
-"""Kinds that are left out because the source was opened leniently: listed, and never refused."""
-
-KINDS: Final = (
-    BY_MODEL | BY_ARTIFACT | BY_LENIENCE | {"fields", "gaps", "members", "objects", "tensors"}
-)
-"""Every kind: beside those above fields of a directory that its format does not define, bytes that
-no entry speaks of, members of an archive that are no arrays, arrays that mean nothing outside of
-numpy, and tensors that the target cannot hold."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Loss:
-    """One thing that a source holds and its target does not."""
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Keeps:
-    """What a target keeps: `kinds` as a whole; of others what `some` says, by kind and name.
-
-    `some` is asked with the file, the path to be written, the kind and the name.
-    """
-
-    kinds: frozenset[str]
-    some: Callable[[File, Path, str, str], bool] = lambda _file, _path, _kind, _name: False
 
 
 def among(keeps: Keeps, attributes: Collection[str]) -> Keeps:
@@ -78,11 +34,27 @@ def among(keeps: Keeps, attributes: Collection[str]) -> Keeps:
     """
     kinds = (keeps.kinds | BY_MODEL) - {"attributes"}
     return Keeps(
-        kinds, lambda _file, _path, kind, name: kind == "attributes" and name in attributes
+        kinds, lambda _catalog, _stem, kind, name: kind == "attributes" and name in attributes
     )
 
 
-def settle(
+def settle(file: File, into: Format, path: Path, options: Options) -> Settled:
+    """Settle what `file` holds with what is kept of it as `into` at `path`.
+
+    Raises:
+        InvalidInput: when a kind in `options.drop` is none.
+        Unsupported: when something is lost that is of no kind in `options.drop`.
+    """
+    odd = file.format.holds(file.origin, file.catalog).get("objects", tuple)
+    kept = without(file, [*odd()] if "objects" in options.drop else ())
+    unheld = into.refusals(kept.catalog, options) if "tensors" in options.drop else ()
+    gone = [name for name, _reason in unheld]
+    kept = without(kept, gone)
+    lost = losses(kept, into.keeps, into.name, path, options.drop)
+    return Settled(into, kept, path, options, (*(Loss("tensors", each) for each in gone), *lost))
+
+
+def losses(
     file: File, keeps: Keeps, holder: str, path: Path, drop: Collection[str] = ()
 ) -> tuple[Loss, ...]:
     """Return what is lost when `file` is written to `path`, all of it of the kinds in `drop`.
@@ -97,9 +69,92 @@ def settle(
         for kind, names in holdings(file).items()
         if kind not in keeps.kinds
         for name in names()
-        if not keeps.some(file, path, kind, name)
+        if not keeps.some(file.catalog, path.stem, kind, name)
     ]
     return allowed(lost, holder, file.path, drop)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A model that may be written: `dropped` is what is lost of it, all of which is allowed.
+
+    Whatever writes one model from another writes the `file` of one of these.
+    """
+
+    into: Format
+    file: File
+    path: Path
+    options: Options
+    dropped: tuple[Loss, ...]
+
+    def require(self) -> None:
+        """Make the refusals that `write` makes before its first byte.
+
+        Raises:
+            Unsupported: when the format cannot hold a tensor.
+        """
+        require_held(self.file, self.into, self.options)
+        planned.require(self.file, self.path, self.into, self.options)
+
+    def write(self) -> list[str]:
+        """Write the model and return the files made.
+
+        Raises:
+            Unsupported: when the format cannot hold a tensor.
+        """
+        require_held(self.file, self.into, self.options)
+        return planned.write(self.file, self.path, self.into, self.options)
+
+
+def without(file: File, names: Collection[str]) -> File:
+    """Return `file` without some of its tensors."""
+    if not names:
+        return file
+    gone = {*names}
+    tensors = {name: each for name, each in file.catalog.tensors.items() if name not in gone}
+    return file.with_catalog(replace(file.catalog, tensors=tensors))
+
+
+def require_held(file: File, into: Format, options: Options) -> None:
+    """Require a format to be able to hold every tensor of a model.
+
+    Raises:
+        Unsupported: saying which tensors it cannot hold, the first eight with the reason.
+    """
+    refusals = [*into.refusals(file.catalog, options)]
+    if refusals:
+        is_packed = any(each.startswith(PREFIX) for each in file.catalog.layouts)
+        hint = _UNPACK if is_packed and not into.holds_resources else _LEAVE_OUT
+        raise unheld(refusals, len(file.catalog.tensors), into.holder, file.path, hint)
+
+
+def unheld(
+    refusals: Sequence[tuple[str, str]],
+    total: int,
+    holder: str,
+    path: str | None = None,
+    hint: str | None = None,
+) -> Unsupported:
+    """Describe tensors that a format cannot hold, the first eight with the reason."""
+    reasons = "; ".join(f"{quoted(name)}: {reason}" for name, reason in refusals[:_SHOWN])
+    more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
+    return Unsupported(
+        f"{holder} cannot hold {len(refusals)} of {total} tensors: {reasons}{more}",
+        code="refused",
+        path=path,
+        where=("objects", refusals[0][0]),
+        hint=hint,
+    )
+
+
+_LEAVE_OUT: Final = Hint(
+    'drop=["tensors"] leaves them out and lists them',
+    tark="--drop tensors leaves them out and lists them",
+)
+_UNPACK: Final = Hint(
+    "tensorark.ninfer.unpack.export_parameters() decodes an artifact",
+    tark="`tark unpack` decodes an artifact",
+)
 
 
 def check_kinds(drop: Collection[str]) -> None:
@@ -159,13 +214,14 @@ def holdings(file: File) -> Mapping[str, Names]:
 
 def _of_any(file: File) -> dict[str, Names]:
     tensors = file.catalog.tensors
-    home = brought_home(file.catalog)
     return {
         "names": lambda: tensors,
         "shapes": lambda: tensors,
-        "attributes": lambda: home.file or (),
+        "attributes": lambda: file.catalog.attributes or (),
         "tensor-attributes": lambda: [
-            f"{name}: {key}" for name, held in home.tensors.items() for key in held or ()
+            f"{name}: {key}"
+            for name, held in file.catalog.tensor_attributes.items()
+            for key in held
         ],
     }
 

@@ -17,40 +17,27 @@ from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, left_beside, parse_config
 from tensorark.conversion.dense import Masking, densified
-from tensorark.conversion.ledger import Loss
+from tensorark.conversion.ledger import settle, without
 from tensorark.conversion.masks import detect_masks, import_masks
-from tensorark.conversion.ninfer import NINFER
-from tensorark.conversion.npz import NPZ
 from tensorark.conversion.quantized import Direction, Recasting, export_layers, import_layers
-from tensorark.conversion.safetensors import SAFETENSORS
 from tensorark.conversion.semistructured import export_packed
-from tensorark.conversion.target import Options, Target, without
-from tensorark.conversion.tensorbit import TENSORBIT, TENSORBIT_BLOB, TENSORBIT_DIRECTORY
-from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
+from tensorark.core.ledger import BY_ARTIFACT, Loss
 from tensorark.core.matching import choose
 from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
+from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.folder import require_whole
+from tensorark.formats import FORMATS
+from tensorark.formats.format import Format
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID as NM
-from tensorark.writing.writer import compacted
-
-TARGETS: Final[tuple[Target, ...]] = (
-    ZT,
-    SAFETENSORS,
-    NINFER,
-    TENSORBIT,
-    TENSORBIT_BLOB,
-    TENSORBIT_DIRECTORY,
-    NPZ,
-)
+from tensorark.writing.assembly import compacted
 
 Sparsity = Literal["import", "detect", "export"]
 
-_KNOW_MASKS: Final = frozenset({"zt", "tbm", "tb", "tensorbit-directory"})
 _SPARSE: Final[Mapping[str, Callable[[File], tuple[File, Recasting]]]] = {
     "import": import_masks,
     "detect": detect_masks,
@@ -153,7 +140,7 @@ def convert(
         ReadFailed: when something cannot be read or written.
     """
     kind = target_of(target, format)
-    if compact and kind is not ZT:
+    if compact and "encoding" not in kind.options:
         raise InvalidInput(f"{kind.name} has no alignment to be compact in", code="option")
     options = Options(
         overwrite=overwrite,
@@ -172,13 +159,14 @@ def convert(
         # Made once, and not by each of the steps: there may be a hundred thousand.
         tensors = dict(opened.catalog.tensors)
         file = opened.with_catalog(replace(opened.catalog, tensors=tensors))
-        model = hub(file) if kind is ZT else file  # first: no step may lose what is no tensor
+        # First: no step may lose what is no tensor.
+        model = hub(file) if kind.holds_resources else file
         left_out = _left_out(model, kind, include, exclude)
         model = _chosen(model, left_out)
         recast, done = _recast(model, quantized, quantized_config)
         recast, masks = _sparsified(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
-        settled = kind.settle(prepared(recast, kind, masking), Path(target), options)
+        settled = settle(prepared(recast, kind, masking), kind, Path(target), options)
         beside = left_beside(file.path, Path(target))
         if dry_run:
             settled.require()
@@ -203,14 +191,14 @@ def convert(
 
 
 def _left_out(
-    file: File, kind: Target, include: Sequence[str], exclude: Sequence[str]
+    file: File, kind: Format, include: Sequence[str], exclude: Sequence[str]
 ) -> list[str]:
     """Return the tensors that are not chosen."""
     if not include and not exclude:
         return []
     chosen = {*choose(file, include, exclude)}
     found = [name for name in file if name not in chosen]
-    if found and kind is NINFER:
+    if found and kind.keeps.kinds & BY_ARTIFACT:
         detail = "an artifact is written whole: its directory speaks of every tensor"
         raise InvalidInput(detail, code="option", path=file.path, found=quoted(found[0]))
     return found
@@ -243,7 +231,7 @@ def _recast(
     raise InvalidInput("no such direction", code="option", expected=expected, found=direction)
 
 
-def prepared(file: File, target: Target, masking: Masking = "checked") -> File:
+def prepared(file: File, target: Format, masking: Masking = "checked") -> File:
     """Return `file` as `target` can take it: with N:M tensors made dense, where it knows no masks.
 
     Raises:
@@ -252,7 +240,7 @@ def prepared(file: File, target: Target, masking: Masking = "checked") -> File:
     """
     if file.format.name == "safetensors":
         require_whole(file.path)
-    return file if target.name in _KNOW_MASKS else densified(file, masking)
+    return file if target.holds_masks else densified(file, masking)
 
 
 def _sparsified(file: File, sparse: Sparsity | None) -> tuple[File, Recasting | None]:
@@ -265,22 +253,29 @@ def _sparsified(file: File, sparse: Sparsity | None) -> tuple[File, Recasting | 
     raise InvalidInput("no such step", code="option", expected=expected, found=sparse)
 
 
-def target_of(path: PathLike, name: str | None = None) -> Target:
-    """Return the target named `name`, or else the one that the suffix of `path` stands for.
+def targets() -> tuple[Format, ...]:
+    """Return the formats that are written."""
+    return tuple(each for each in FORMATS if each.write is not None)
+
+
+def target_of(path: PathLike, name: str | None = None) -> Format:
+    """Return the format named `name`, or else the one that the suffix of `path` stands for.
 
     Raises:
-        InvalidInput: when there is none.
+        InvalidInput: when none such is written.
     """
     suffix = Path(path).suffix
-    for each in TARGETS:
-        if each.name == name or (name is None and suffix in each.suffixes):
-            return each
-    raise InvalidInput(
-        "no such format is written" if name else "the suffix names no format that is written",
-        code="target",
-        expected=" ".join(e.name if name else e.suffixes[0] for e in TARGETS if name or e.suffixes),
-        found=name or suffix or "no suffix",
-    )
+    written = {each.name: each for each in targets()}
+    suffixes = {end: each for each in targets() for end in each.suffixes if end.startswith(".")}
+    found = suffixes.get(suffix) if name is None else written.get(name)
+    if found is None:
+        raise InvalidInput(
+            "no such format is written" if name else "the suffix names no format that is written",
+            code="target",
+            expected=" ".join(written if name else suffixes),
+            found=name or suffix or "no suffix",
+        )
+    return found
 
 
 _CHOICES: Final = (
@@ -294,7 +289,7 @@ _CHOICES: Final = (
 )
 
 
-def _check_options(target: Target, options: Options) -> None:
+def _check_options(target: Format, options: Options) -> None:
     for name in _CHOICES:
         if getattr(options, name) is not None and name not in target.options:
             detail = f"{target.name} takes no {name.replace('_', ' ')}"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensorark.conversion.ledger import unheld
 from tensorark.conversion.pipeline import convert, target_of
-from tensorark.conversion.safetensors import hold
 from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Error, Hint, InvalidInput
 from tensorark.formats import safetensors
@@ -15,7 +15,8 @@ from tensorark.io.fileset import scratch
 from tensorark.io.publish import publish
 from tensorark.layouts.payload import Passing
 from tensorark.wire import attributes as carry
-from tensorark.writing.writer import Writer, judged, revalidate
+from tensorark.writing.assembly import revalidate
+from tensorark.writing.writer import Writer, judged
 
 if TYPE_CHECKING:
     from tensorark.files import PathLike
@@ -78,7 +79,9 @@ def _save_safetensors(
         ids = ids_of(array.dtype, ("objects", name))  # first: what has none is named
         parts = {"data": Part(Raw((Span(0, nbytes_of(array)),)), *ids)}
         tensors.append(Tensor(name, array.shape, "dense", parts))
-    hold(tensors)
+    refusals = [*safetensors.refusals(tensors)]
+    if refusals:
+        raise unheld(refusals, len(tensors), "safetensors")
     plan = safetensors.plan(tensors, carry.to_text(metadata))
     with publish(path, overwrite=True) as sink:
         sink.write(plan.header)

@@ -14,22 +14,24 @@ from typing import Any
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import hub
-from tensorark.conversion.ledger import Loss, among
+from tensorark.conversion.ledger import Settled, among, settle
 from tensorark.conversion.pipeline import Conversion, convert
-from tensorark.conversion.target import Options, Settled
-from tensorark.conversion.zt import ZT
 from tensorark.core.brief import brief
+from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.edit.split import complete
 from tensorark.errors import Hint, InvalidInput
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
+from tensorark.formats.zt import ZT
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.io.inputs import operation, refuse_input
 from tensorark.wire.attributes import added, alike
 from tensorark.writing.append import Generation, generation
+from tensorark.writing.assembly import Assembly, require_suffix
 from tensorark.writing.copy import Copy
-from tensorark.writing.writer import Assembly, Writer, require_suffix
+from tensorark.writing.writer import Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def _settled(
         whole, kept = added(theirs, own)[0], frozenset(theirs or ())
     target = _replaced(ZT, keeps=among(ZT.keeps, kept))
     options = Options(align=new.align, drop=frozenset(drop))
-    settled = target.settle(model, Path(new.path), options)
+    settled = settle(model, target, Path(new.path), options)
     settled.require()
     if given is not None:
         return settled, given

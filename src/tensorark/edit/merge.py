@@ -12,20 +12,21 @@ from pathlib import Path
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import hub
-from tensorark.conversion.ledger import Loss
-from tensorark.conversion.target import Options
-from tensorark.conversion.zt import ZT
+from tensorark.conversion.ledger import settle
 from tensorark.core.brief import brief
+from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.edit.split import complete
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
-from tensorark.formats.zt.write import check_align
+from tensorark.formats.zt import ZT
+from tensorark.formats.zt.encode import check_align
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.writing.copy import copy_all
-from tensorark.writing.writer import rewrite
+from tensorark.writing.planned import rewrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ def merge(
         check_align(align)
     with files.open(root) as file:
         complete(file)
-        settled = ZT.settle(hub(file), path, Options(align=align, drop=frozenset(drop)))
+        settled = settle(hub(file), ZT, path, Options(align=align, drop=frozenset(drop)))
         settled.require()
         if path.exists() and not overwrite:
             raise InvalidInput(
@@ -100,7 +101,7 @@ def _write(
 ) -> None:
     with publish(path, overwrite=overwrite) as sink:
         if align is None:
-            rewrite(file, sink, progress=progress)
+            rewrite(file, sink, ZT, Options(progress=progress))
         else:
             carried = brought_home(file.catalog)
             copy_all(file, sink, align=align, carried=carried, progress=progress)

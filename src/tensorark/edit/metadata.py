@@ -12,29 +12,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tensorark import files
-from tensorark.conversion.ledger import Loss
-from tensorark.conversion.safetensors import SAFETENSORS
-from tensorark.conversion.target import Options, Target
-from tensorark.conversion.zt import ZT
+from tensorark.conversion.ledger import settle
 from tensorark.core.brief import brief
+from tensorark.core.ledger import Loss
 from tensorark.core.matching import near
 from tensorark.core.model import Span
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, NotFound, Unsupported
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
-from tensorark.formats import safetensors
-from tensorark.formats.safetensors.header import Header
 from tensorark.formats.zt.amend import KEEP
-from tensorark.formats.zt.manifest import Manifest
 from tensorark.io.inputs import amending, operation
 from tensorark.io.publish import publish
 from tensorark.io.sink import Sink
-from tensorark.wire import attributes as carry
-from tensorark.wire.attributes import Carried
 from tensorark.wire.cbor import Unencodable, encode
 from tensorark.writing.append import generation
-from tensorark.writing.writer import revalidate, rewrite
+from tensorark.writing.assembly import revalidate
+from tensorark.writing.planned import rewrite
 
 Attributes = Mapping[str, object]
 
@@ -95,27 +89,25 @@ def edit_metadata(
         new = _edited(file, old or {}, values or {}, remove)
         if _encoded(new or {}, tensor) == _encoded(old or {}, tensor) and not repack:
             return Edit(path=file.path, attributes=new or {}, before=size, after=size)
-        carried = _with(brought_home(file.catalog), tensor, new)
         dropped: tuple[Loss, ...] = ()
-        if file.format.name == "zt" and not repack:
+        if file.format.grows and not repack:
             _amend(file, tensor, new)
         else:
+            _require_alone(file)
             options = Options(drop=frozenset(drop))
-            settled = _target(file).settle(file, Path(file.path), options)
+            settled = settle(file, file.format, Path(file.path), options)
             settled.require()
             dropped = settled.dropped
             with amending(file.path), publish(file.path, overwrite=True) as sink:
-                _rewrite(settled.file, carried, sink, progress)
+                _rewrite(_with(settled.file, tensor, new), sink, progress)
     with files.open(path) as file:
         after = file.source.size()
         return Edit(path=file.path, attributes=new or {}, before=size, after=after, dropped=dropped)
 
 
 def _attributes(file: File, tensor: str | None) -> Attributes | None:
-    carried = brought_home(file.catalog)
-    if tensor is None:
-        return carried.file
-    return carried.tensors.get(file[tensor].name)
+    len(file)  # a data shard describes nothing, and says so
+    return file.catalog.attributes if tensor is None else file[tensor].tensor.attributes
 
 
 def _edited(
@@ -144,11 +136,13 @@ def _encoded(attributes: Attributes, tensor: str | None) -> bytes:
         ) from None
 
 
-def _with(carried: Carried, tensor: str | None, new: Attributes | None) -> Carried:
+def _with(file: File, tensor: str | None, new: Attributes | None) -> File:
+    """Return `file` with other attributes, of itself or of one tensor."""
+    catalog = file.catalog
     if tensor is None:
-        return replace(carried, file=new)
-    others = {name: held for name, held in carried.tensors.items() if name != tensor}
-    return replace(carried, tensors=others if new is None else {**others, tensor: new})
+        return file.with_catalog(replace(catalog, attributes=new))
+    changed = replace(catalog.tensors[tensor], attributes=new)
+    return file.with_catalog(replace(catalog, tensors={**catalog.tensors, tensor: changed}))
 
 
 def _amend(file: File, tensor: str | None, new: Attributes | None) -> None:
@@ -159,39 +153,26 @@ def _amend(file: File, tensor: str | None, new: Attributes | None) -> None:
             amended.finish(attributes=KEEP, tensor_attributes={tensor: new})
 
 
-def _target(file: File) -> Target:
-    """Return what writes such a file anew."""
-    native = file.catalog.native
-    if isinstance(native, Manifest) and not native.shards:
-        return ZT
-    if isinstance(native, Header):
-        return SAFETENSORS
-    title = file.format.title
-    raise Unsupported(
-        "attributes of such a file are not changed",
-        code="metadata",
-        path=file.path,
-        found=f"{title} in several files" if file.catalog.files else title,
-        hint="convert it to `.zt` first, or edit the file that holds them",
-    )
+def _require_alone(file: File) -> None:
+    """Require a file to be one that can be written anew by itself."""
+    if file.format.rehead is None and not (file.format.grows and not file.catalog.shards):
+        title = file.format.title
+        raise Unsupported(
+            "attributes of such a file are not changed",
+            code="metadata",
+            path=file.path,
+            found=f"{title} in several files" if file.catalog.files else title,
+            hint="convert it to `.zt` first, or edit the file that holds them",
+        )
 
 
-def _rewrite(file: File, carried: Carried, sink: Sink, progress: Progress) -> None:
-    native = file.catalog.native
-    if isinstance(native, Header):
-        _rehead(file, native, carried, sink, progress)
-    else:
-        rewrite(file, sink, carried=carried, progress=progress)
-
-
-def _rehead(file: File, header: Header, carried: Carried, sink: Sink, progress: Progress) -> None:
-    """Write a safetensors file with other metadata, its data byte for byte."""
-    tensors = list(file.catalog.tensors.values())
-    metadata = carry.to_text(carried.file, carried.tensors)
-    if header.set_id is not None:  # it stays a shard of its set: no tensor changes
-        metadata = safetensors.stamped(metadata, header.set_id)
-    sink.write(safetensors.reheaded(tensors, header.data_start, metadata))
-    start = header.data_start
+def _rewrite(file: File, sink: Sink, progress: Progress) -> None:
+    """Write a file with other attributes; where it is only a header, data go byte for byte."""
+    if file.format.rehead is None:
+        rewrite(file, sink, file.format, Options(progress=progress))
+        return
+    header, start = file.format.rehead(file.catalog)
+    sink.write(header)
     for data in file.source.passing(Span(start, file.source.size() - start)):
         sink.write(data)
         progress(len(data))

@@ -17,26 +17,27 @@ import xxhash
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import hub
-from tensorark.conversion.ledger import Loss
-from tensorark.conversion.target import Options, Settled
-from tensorark.conversion.zt import ZT
+from tensorark.conversion.ledger import Settled, settle
 from tensorark.core.brief import brief
+from tensorark.core.ledger import Loss
 from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
 from tensorark.files.shards import digest_of_file
+from tensorark.formats.zt import ZT
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
+from tensorark.formats.zt.encode import check_align
 from tensorark.formats.zt.frame import ALIGN
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.rules import is_shard_name
-from tensorark.formats.zt.write import check_align
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.wire.attributes import Carried
+from tensorark.writing.assembly import CHUNK, Assembly, check_digest, revalidate
 from tensorark.writing.copy import Copy, length_of, stored
-from tensorark.writing.writer import CHUNK, Assembly, check_digest, revalidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ def overlay(
         options = Options(align=align, drop=frozenset(drop))
         settled = _settled(opened, changes, target, options)
         above = settled.file
-        dropped = (*ZT.settle(below, Path(target), options).dropped, *settled.dropped)
+        dropped = (*settle(below, ZT, Path(target), options).dropped, *settled.dropped)
         for name in remove:
             below[name]  # or there is none
         kept = [name for name in below if name not in above and name not in set(remove)]
@@ -140,7 +141,7 @@ def delta(
 
 def _settled(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settled:
     """Open what is put over the base, and settle what it holds with what a `.zt` keeps."""
-    settled = ZT.settle(hub(opened.enter_context(files.open(source))), Path(target), options)
+    settled = settle(hub(opened.enter_context(files.open(source))), ZT, Path(target), options)
     settled.require()
     return settled
 

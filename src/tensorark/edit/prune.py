@@ -16,13 +16,14 @@ from typing import Final, Literal, NamedTuple
 from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.config import left_beside
-from tensorark.conversion.ledger import Loss
+from tensorark.conversion.ledger import settle
 from tensorark.conversion.pipeline import target_of
-from tensorark.conversion.target import Options
 from tensorark.core.brief import brief
+from tensorark.core.ledger import Loss
 from tensorark.core.matching import matcher, near, require_matches
 from tensorark.core.model import Catalog, Tensor
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.edit.pruned import Pruned, Work
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.files import File, PathLike
@@ -175,7 +176,7 @@ def prune(
             tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
         catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
         options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
-        settled = kind.settle(Recast(file, catalog, made), Path(target), options)
+        settled = settle(Recast(file, catalog, made), kind, Path(target), options)
         if dry_run:
             settled.require()
         written = () if dry_run else tuple(settled.write())

@@ -23,25 +23,26 @@ import xxhash
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import hub
-from tensorark.conversion.ledger import Loss
-from tensorark.conversion.target import Options
-from tensorark.conversion.zt import ZT
+from tensorark.conversion.ledger import settle
 from tensorark.core.brief import brief
+from tensorark.core.ledger import Loss
 from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
+from tensorark.core.writing import Options
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
 from tensorark.files.hashes import HASHES
+from tensorark.formats.zt import ZT
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
+from tensorark.formats.zt.encode import align_up, check_align, encode_manifest, encode_tail
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
-from tensorark.formats.zt.write import align_up, check_align, encode_manifest, encode_tail
 from tensorark.io.fileset import fresh, numbered, publish_set
 from tensorark.io.inputs import operation
 from tensorark.io.sink import Sink
+from tensorark.writing.assembly import check_digest, revalidate
 from tensorark.writing.copy import UNKNOWN, again, length_of, moved, stored
-from tensorark.writing.writer import check_digest, revalidate
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -118,7 +119,7 @@ def split(
     max_size = None if max_size is None else size_of(max_size)
     _check(target, max_size, by, algorithm)
     with files.open(source) as file:
-        settled = ZT.settle(hub(file), target, Options(align=align, drop=frozenset(drop)))
+        settled = settle(hub(file), ZT, target, Options(align=align, drop=frozenset(drop)))
         settled.require()
         model = settled.file
         heaps, placed = _planned(model, max_size, by, check_align(align), full=full)

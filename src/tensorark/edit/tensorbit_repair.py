@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Final, Literal
 from tensorark import files
 from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.ledger import Loss, among
+from tensorark.conversion.ledger import Settled, among, settle
 from tensorark.conversion.pipeline import target_of
-from tensorark.conversion.target import Options, Settled, Target
 from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
+from tensorark.core.ledger import Loss
 from tensorark.core.matching import choose
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.formats.format import Format
 from tensorark.formats.tensorbit.frame import HEADER_SIZE
 from tensorark.formats.tensorbit.layouts import build_tensor
 from tensorark.formats.tensorbit.read import Record, tied
@@ -135,7 +137,7 @@ def mend(
             work.rename(rename)
         work.remask(masks)
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
-        settled = kind.settle(work.result(), Path(target), options)
+        settled = settle(work.result(), kind, Path(target), options)
         return _written(settled, [*work.changes, *_told(settled)])
 
 
@@ -169,7 +171,7 @@ def join(
             models = [hub(each) if each.format.name == "ninfer" else each for each in models]
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
         joined, others = _joined(models, kind, Path(target), options)
-        settled = kind.settle(joined, Path(target), options)
+        settled = settle(joined, kind, Path(target), options)
         told = [*_told(settled), *(line for each in others for line in _told(each, of=each.file))]
         done = _written(settled, told)
         more = tuple(loss for each in others for loss in each.dropped)
@@ -214,7 +216,7 @@ def part(
                 for each in names
             }
             piece = Recast(file, Catalog("zt", chosen, _unordered(home.file), None), {})
-            pieces.append(kind.settle(piece, goal.with_name(name), options))
+            pieces.append(settle(piece, kind, goal.with_name(name), options))
         return [_written(each, _told(each)) for each in pieces]
 
 
@@ -469,7 +471,7 @@ def _spelt(window: Window, sparse: Sparse) -> Iterator[memoryview]:
 
 
 def _joined(
-    files: Sequence[File], kind: Target, path: Path, options: Options
+    files: Sequence[File], kind: Format, path: Path, options: Options
 ) -> tuple[File, list[Settled]]:
     """Return the first file with the tensors of all, and what is settled of each of the others."""
     tensors: dict[str, Tensor] = {}
@@ -483,7 +485,7 @@ def _joined(
         if number:
             kept |= (home.file or {}).keys() - theirs.keys()  # the order is that of the whole
             target = replace(kind, keeps=among(kind.keeps, kept))
-            settled.append(target.settle(each, path, options))
+            settled.append(settle(each, target, path, options))
             file = settled[-1].file
         for name, tensor in file.catalog.tensors.items():
             if name in tensors:

@@ -11,8 +11,8 @@ _HOMES: Final = (
     ("safetensors", "SAFETENSORS_INDEX"),
     ("safetensors", "SAFETENSORS"),
     ("ninfer", "NINFER"),
-    ("tensorbit", "TENSORBIT_BLOB"),
     ("tensorbit", "TENSORBIT"),
+    ("tensorbit", "TENSORBIT_BLOB"),
     ("tensorbit", "TENSORBIT_DIRECTORY"),
     ("npz", "NPZ"),
 )

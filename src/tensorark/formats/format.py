@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import Keeps, Names
 from tensorark.core.model import Catalog, Part, Span
 from tensorark.core.rules import Finding, Reading, Rule
+from tensorark.core.writing import Goal, Options, Writing
 from tensorark.errors import Unsupported
 
 SizeOf = Callable[[str | None], int]
 """Size in bytes of the opened file (None) or of the file labelled so; raises `ReadFailed`."""
-
-Names = Callable[[], Iterable[str]]
-"""Gives the names of what is held of a kind."""
 
 
 class Checksum(Protocol):
@@ -51,6 +50,13 @@ class Canonical(Protocol):
         ...
 
 
+def _refuse_nothing(_catalog: Catalog, _options: Options) -> Iterable[tuple[str, str]]:
+    return ()
+
+
+NOTHING: Final = Keeps()
+
+
 def _hold_nothing(_origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
     return {}
 
@@ -76,11 +82,10 @@ class Format:
     by the judge that `continuation` gives, of a label, a head and a size.
 
     Judging: `judge` judges one tensor by the rules that are deferred until it is interpreted.
-    `checksum` gives that of a raw part over more than its payload. `has_digests` says whether its
-    catalog is hashed and parts can carry digests, so that none is made up where one is missing.
-    `canonical` judges canonical form, `architecture` what a model of a known family calls for.
-    `survey` gathers notes about what no rule forbids. `payload_rules` judges payload that is no
-    tensor's, and returns what cannot be.
+    `checksum` gives that of a raw part over more than its payload. `has_digests` says whether parts
+    can carry digests, so that none is made up where one is missing. `canonical` judges canonical
+    form, `architecture` what a model of a known family calls for. `survey` gathers notes about what
+    no rule forbids. `payload_rules` judges payload that is no tensor's, and returns what cannot be.
 
     Keeping: `metadata` is the text that carries attributes, as it stands in the file. `resources`
     are parts that belong to no tensor, each with its place. `holds` states, by kind, the names of
@@ -88,6 +93,14 @@ class Format:
     was opened, and what a step has made of it. `gaps` are the ranges that no entry speaks of, by
     how they are called. `artifact` is what the record of the format says beside all that, for
     reports.
+
+    Writing: `write` is the conversation that writes a model, None where a format is only read, and
+    takes those of `options`; `keeps` says what it keeps beside tensors, `refusals` gives the names
+    of tensors that it cannot hold, with reasons, and `holder` is how it is called there.
+    `rehead` gives another header for a file whose data stays, and where the old data begin; a file
+    that `grows` takes another generation instead.
+    `holds_masks` says whether N:M tensors stay what they are, `holds_resources` whether what is no
+    tensor becomes one.
     """
 
     name: str
@@ -116,3 +129,13 @@ class Format:
     holds: Callable[[Catalog, Catalog], Mapping[str, Names]] = _hold_nothing
     gaps: Callable[[Catalog, Catalog], Iterable[tuple[str, Sequence[Span]]]] = _leave_no_gaps
     artifact: Callable[[Catalog], Mapping[str, object]] | None = None
+
+    write: Callable[[Catalog, Options, Goal], Writing] | None = None
+    options: frozenset[str] = frozenset()
+    keeps: Keeps = NOTHING
+    refusals: Callable[[Catalog, Options], Iterable[tuple[str, str]]] = _refuse_nothing
+    holder: str = ""
+    rehead: Callable[[Catalog], tuple[bytes, int]] | None = None
+    grows: bool = False
+    holds_masks: bool = False
+    holds_resources: bool = False

@@ -15,7 +15,7 @@ from tensorark.core.progress import Progress
 from tensorark.errors import Hint, InvalidInput, Unsupported
 from tensorark.files import File
 from tensorark.formats.zt.digest import content_digest
-from tensorark.formats.zt.write import encode_content_part, encode_objects
+from tensorark.formats.zt.encode import encode_content_part, encode_objects
 from tensorark.integrity.digests import part_digests, sha256_of, workers
 from tensorark.integrity.signature_document import Signed
 from tensorark.integrity.trust import Trust

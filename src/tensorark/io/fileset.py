@@ -258,9 +258,7 @@ def _clear(root: Path, journal: Path, members: Members, owns: Owns) -> None:
 
 
 @contextmanager
-def publish_folder(
-    path: str | os.PathLike[str], *, overwrite: bool, owns: Callable[[str], bool]
-) -> Iterator[Path]:
+def publish_folder(path: str | os.PathLike[str], *, overwrite: bool, owns: Owns) -> Iterator[Path]:
     """Give an empty folder that becomes `path` when the block ends without an exception.
 
     A folder that is there already is replaced as a whole, at once where the system can exchange
@@ -328,7 +326,7 @@ def scratch(goal: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _require_replaceable(goal: Path, owns: Callable[[str], bool], *, overwrite: bool) -> None:
+def _require_replaceable(goal: Path, owns: Owns, *, overwrite: bool) -> None:
     if not goal.is_dir() or goal.is_symlink():
         raise InvalidInput("not a folder", code="not-a-folder", path=str(goal))
     refuse_input(goal)

@@ -12,23 +12,24 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import ATTRIBUTE
 from tensorark.conversion.as_zt_model import hub as as_hub
-from tensorark.conversion.ledger import BY_ARTIFACT
-from tensorark.conversion.ninfer import require_packed
-from tensorark.conversion.safetensors import SAFETENSORS
-from tensorark.conversion.target import Options
+from tensorark.conversion.ledger import settle
+from tensorark.core.ledger import BY_ARTIFACT
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File
 from tensorark.files.derived import Recast
 from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import Stored
-from tensorark.formats.ninfer.write import Plan, restore
+from tensorark.formats.ninfer.holdings import ATTRIBUTE
+from tensorark.formats.ninfer.plan import Plan, restore
+from tensorark.formats.ninfer.write import require_packed
+from tensorark.formats.safetensors import SAFETENSORS
 from tensorark.io.inputs import operation
 from tensorark.writing.artifact import objects_payload, write_set
-from tensorark.writing.writer import require_suffix
+from tensorark.writing.assembly import require_suffix
 
 PathLike = str | os.PathLike[str]
 
@@ -72,7 +73,7 @@ def export_objects(
         catalog = Catalog("safetensors", tensors, {ATTRIBUTE: text}, None, file.catalog.files)
         # All of it is carried, in one attribute.
         options = Options(overwrite=overwrite, drop=BY_ARTIFACT, progress=progress)
-        return SAFETENSORS.settle(Recast(file, catalog, {}), Path(target), options).write()
+        return settle(Recast(file, catalog, {}), SAFETENSORS, Path(target), options).write()
 
 
 @operation()
@@ -103,7 +104,7 @@ def import_objects(
         if lacking:
             detail = f"the object {quoted(lacking[0])} is gone"
             raise InvalidInput(detail, code="ninfer-altered", path=file.path)
-        require_packed(file, directory)
+        require_packed(directory)
         objects = [directory.stored(row) for row in range(len(directory.ids))]
         return write_set(
             planned,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tensorark import files
 from tensorark.conversion.ledger import gaps_of
-from tensorark.conversion.ninfer import refuse_strays
 from tensorark.core.model import Part
 from tensorark.core.progress import Progress
 from tensorark.errors import (
@@ -25,11 +24,12 @@ from tensorark.formats.ninfer.directory import (
     Stored,
     StoredResource,
 )
-from tensorark.formats.ninfer.write import payload_size, plan
+from tensorark.formats.ninfer.plan import payload_size, plan
+from tensorark.formats.ninfer.write import refuse_strays
 from tensorark.io.inputs import operation
 from tensorark.layouts.ninfer.geometry import ALIGNMENT, align_up
 from tensorark.writing.artifact import objects_payload, turn_of, write_set
-from tensorark.writing.writer import require_suffix
+from tensorark.writing.assembly import require_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -119,7 +119,7 @@ def replace_resources(
     with files.open(source) as file:
         require_suffix(target, ".ninfer")
         directory = directory_of(file.catalog.native, file.path)
-        refuse_strays(file, gaps_of(file))
+        refuse_strays(gaps_of(file), file.path)
         members, objects, fresh = _replaced(directory, replacements)
         planned = plan(
             members,

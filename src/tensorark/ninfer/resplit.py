@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 from tensorark import files
 from tensorark.conversion.ledger import gaps_of
-from tensorark.conversion.ninfer import refuse_strays, sound_payload
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options
 from tensorark.files import PathLike
 from tensorark.files.parameters import directory_of
-from tensorark.formats.ninfer.write import replan
+from tensorark.formats.ninfer import NINFER
+from tensorark.formats.ninfer.write import refuse_strays
 from tensorark.io.inputs import operation
-from tensorark.writing.artifact import turn_of, write_set
+from tensorark.writing.planned import write
 
 
 @operation()
@@ -37,20 +37,13 @@ def resplit(
         Rejected: when a continuation is not the one that is meant.
         ReadFailed: when a continuation is missing.
     """
+    options = Options(
+        overwrite=overwrite,
+        max_shard_size=max_file_bytes,
+        artifact_id=artifact_id,
+        progress=progress,
+    )
     with files.open(source) as file:
-        directory = directory_of(file.catalog.native, file.path)
-        refuse_strays(file, gaps_of(file, "bytes "))
-        planned = replan(
-            directory,
-            entry=Path(target).name,
-            turn=turn_of(Path(target), overwrite=overwrite),
-            artifact_id=artifact_id or uuid.uuid4().bytes,
-            max_file_bytes=max_file_bytes,
-        )
-        return write_set(
-            planned,
-            sound_payload(file, directory),
-            Path(target),
-            overwrite=overwrite,
-            progress=progress,
-        )
+        directory_of(file.catalog.native, file.path)
+        refuse_strays(gaps_of(file, "bytes "), file.path)
+        return write(file, Path(target), NINFER, options)

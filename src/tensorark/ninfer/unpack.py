@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorark import files
-from tensorark.conversion.ledger import BY_ARTIFACT
-from tensorark.conversion.safetensors import SAFETENSORS
-from tensorark.conversion.target import Options
+from tensorark.conversion.ledger import settle
+from tensorark.core.ledger import BY_ARTIFACT
 from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
 from tensorark.core.types import DTYPES
+from tensorark.core.writing import Options
 from tensorark.errors import Unsupported, quoted
 from tensorark.files import File
 from tensorark.files.derived import Pieces, Recast, computed
@@ -31,14 +31,15 @@ from tensorark.files.parameters import ParameterView, directory_of
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import Parameter, Source
 from tensorark.formats.ninfer.directory import Directory
-from tensorark.formats.ninfer.write import encode_json
+from tensorark.formats.ninfer.plan import encode_json
+from tensorark.formats.safetensors import SAFETENSORS
 from tensorark.io.fileset import publish_folder
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.ninfer.pack.artifact import require_sound
 from tensorark.ninfer.resources import read_resource, resources
 from tensorark.ninfer.rotation import Restored, RestoredView
-from tensorark.writing.writer import require_suffix
+from tensorark.writing.assembly import require_suffix
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -85,7 +86,7 @@ def export_parameters(
             for name, view in views.items()
         }
         options = _options(max_shard_size, overwrite=overwrite, progress=progress)
-        return SAFETENSORS.settle(_recast(file, tensors, made), Path(target), options).write()
+        return settle(_recast(file, tensors, made), SAFETENSORS, Path(target), options).write()
 
 
 def _options(max_shard_size: int | str | None, *, overwrite: bool, progress: Progress) -> Options:
@@ -216,7 +217,7 @@ def export_checkpoint(
                 with publish(inside / name, overwrite=False) as sink:
                     sink.write(data)
             weights = _recast(file, tensors, made)
-            written = SAFETENSORS.settle(weights, inside / "model.safetensors", options).write()
+            written = settle(weights, SAFETENSORS, inside / "model.safetensors", options).write()
     names = [*(Path(each).name for each in written), "config.json", *beside]
     return [str(Path(folder) / name) for name in names]
 

@@ -22,10 +22,10 @@ from tensorark.core.rules import Reading
 from tensorark.errors import Error, InvalidInput, unstorable
 from tensorark.files import PathLike
 from tensorark.formats.zt.amend import KEEP, Attributes, amended, inherited_align
+from tensorark.formats.zt.encode import align_up, check_align
 from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, VERSION, RawFrame, encode_footer
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.read import judge_manifest
-from tensorark.formats.zt.write import align_up, check_align
 from tensorark.io.extend import extend
 from tensorark.io.sink import Sink
 

@@ -1,29 +1,22 @@
-"""Writing a planned NInfer set: the payload spread over its files, all of them published or none.
-
-Owns the order of publication (continuations first, the entry last) and what is taken back when it
-fails half way. Knows nothing of what the payload means.
-"""
+"""Writing a NInfer set whose payload is computed meanwhile, object by object."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tensorark import files
 from tensorark.core.progress import Progress
+from tensorark.core.writing import Options, Writing
 from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer.directory import Stored
-from tensorark.formats.ninfer.write import Plan, part_name
-from tensorark.io.fileset import publish_set
-from tensorark.writing.writer import revalidate
+from tensorark.formats.ninfer.plan import Plan, part_name
+from tensorark.formats.ninfer.write import outputs_of
+from tensorark.writing.planned import carry_out, said
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-    from tensorark.io.sink import Sink
 
 
 _ZEROS: Final = bytes(1 << 16)
@@ -47,13 +40,8 @@ def write_set(
         InvalidInput: when a file exists already, is an input, or the payload has another length.
         ReadFailed: when the system refuses.
     """
-    names = [each.name for each in plan.files[1:]]
-    owns = re.compile(re.escape(target.name) + r"(\.r[1-9][0-9]*)?\.part-[0-9]{4,}").fullmatch
-    with publish_set(target, names, overwrite=overwrite, members=_members, owns=owns) as made:
-        entry, sinks = made
-        _spread(plan, payload, [entry, *sinks], progress)
-        revalidate(entry, canonical_form=False)
-    return [str(target.with_name(each.name)) for each in plan.files]
+    writing = _spread(plan, payload, progress)
+    return carry_out(writing, said(writing), target, options=Options(overwrite=overwrite))
 
 
 def turn_of(target: Path, *, overwrite: bool) -> int:
@@ -70,35 +58,19 @@ def turn_of(target: Path, *, overwrite: bool) -> int:
     return turn
 
 
-def _members(entry: Path) -> list[str]:
-    """Return the names of the continuations of an artifact.
-
-    Raises:
-        Error: when it is none.
-    """
-    with files.open(entry, io="pread") as file:
-        return [*file.catalog.files] if file.format.name == "ninfer" else []
-
-
-def _spread(plan: Plan, payload: Iterable[Buffer], sinks: list[Sink], progress: Progress) -> None:
-    """Write the payload into the files, one after the other, each behind its head."""
-    room = [each.payload_bytes for each in plan.files]
-    for each, sink in zip(plan.files, sinks, strict=True):
-        sink.write(each.head)
-    at = 0
+def _spread(plan: Plan, payload: Iterable[Buffer], progress: Progress) -> Writing:
+    """Write a payload that is computed meanwhile, as long as it was planned."""
+    yield outputs_of(plan)
+    left = plan.payload_bytes
     for chunk in payload:
-        rest = memoryview(chunk).cast("B")
-        progress(len(rest))
-        while rest:
-            if at == len(sinks):
-                raise _wrong_length(plan, "more")
-            part = rest[: room[at]]
-            sinks[at].write(part)
-            room[at] -= len(part)
-            rest = rest[len(part) :]
-            at += not room[at]
-    if at != len(sinks):
-        raise _wrong_length(plan, f"{sum(room)} fewer")
+        data = memoryview(chunk).cast("B")
+        left -= len(data)
+        if left < 0:
+            raise _wrong_length(plan, "more")
+        progress(len(data))
+        yield data
+    if left:
+        raise _wrong_length(plan, f"{left} fewer")
 
 
 def _wrong_length(plan: Plan, found: str) -> InvalidInput:

@@ -19,7 +19,7 @@ from tensorark.errors import Unsupported
 from tensorark.files import File
 from tensorark.io.sink import Sink
 from tensorark.wire.attributes import Carried
-from tensorark.writing.writer import CHUNK, Assembly, check_digest, revalidate
+from tensorark.writing.assembly import CHUNK, Assembly, check_digest, revalidate
 
 _NUMPY: Final = "npy."
 """How the ids begin that have no meaning outside of an archive of numpy."""

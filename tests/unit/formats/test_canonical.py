@@ -10,8 +10,8 @@ import zstandard
 
 import tensorark
 from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
+from tensorark.formats.zt.encode import encode_manifest, encode_tail
 from tensorark.formats.zt.frame import MAGIC, encode_footer
-from tensorark.formats.zt.write import encode_manifest, encode_tail
 
 SLOT = 1 << 16
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import BY_ARTIFACT, Keeps
 from tensorark.core.model import Catalog
 from tensorark.core.rules import Finding, Reading, Rule
 from tensorark.errors import Unsupported
@@ -25,6 +26,7 @@ from tensorark.formats.ninfer.rules import OBJECT_RULES, OPEN_RULES
 from tensorark.formats.ninfer.schema import SCHEMA_RULES
 from tensorark.formats.ninfer.syntax import JSON_RULES
 from tensorark.formats.ninfer.uses import USE_RULES
+from tensorark.formats.ninfer.write import keeps, write
 
 RULES: Final[tuple[Rule[Any], ...]] = (
     file_size,
@@ -79,4 +81,8 @@ NINFER: Final = Format(
     holds=holds,
     gaps=gaps,
     artifact=_artifact,
+    write=write,
+    options=frozenset({"max_shard_size", "artifact_id"}),
+    keeps=Keeps(BY_ARTIFACT | {"names", "shapes"}, keeps),
+    holder="an artifact",
 )

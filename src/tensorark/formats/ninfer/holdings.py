@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from tensorark.core.ledger import Names
 from tensorark.core.model import Catalog, Part, Span, Tensor
-from tensorark.formats.format import Names
 from tensorark.formats.ninfer.describe import describe, parse_description, statements
 from tensorark.formats.ninfer.directory import Directory, StoredResource
 from tensorark.formats.ninfer.frame import HEADER_SIZE
@@ -25,6 +25,9 @@ KINDS: Final[Mapping[str, str]] = {
 
 PAYLOAD: Final = "payload bytes"
 """How ranges between objects are called, which an artifact that is written anew keeps."""
+
+ATTRIBUTE: Final = "ninfer"
+"""Holds, in a `.zt` that came from an artifact, its id, the text of its directory and odd bytes."""
 
 ROLE: Final = "tensorark.role"
 DESCRIBES: Final = "ninfer.description/1"

@@ -1,384 +1,284 @@
-"""Plans an artifact (§2.3, §11.4): where objects go, the text of the directory, the files of a set.
+"""Writing NInfer artifacts from what holds one already: verbatim, never from numbers.
 
-Pure: what is planned here is written elsewhere. The same directory, payload size, limit and
-artifact id always make the same bytes. Every plan has passed the reader's own rules.
+Owns what is passed on of an artifact, and carrying one through a `.zt` and back. A plan decides
+where bytes go; the payload goes on from file to file.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import re
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
-from tensorark.core.limits import DEFAULT
+from tensorark.core.model import Catalog, Part, Raw
 from tensorark.core.rules import Reading
-from tensorark.errors import InvalidInput, LimitExceeded, Rejected, unstorable
-from tensorark.formats.ninfer.directory import Directory, Stored, StoredResource, StoredTensor
-from tensorark.formats.ninfer.frame import (
-    HEADER_SIZE,
-    PAGE,
-    Frame,
-    encode_header,
-    encode_part_header,
-    payload_start,
+from tensorark.core.writing import (
+    Copy,
+    Goal,
+    Judge,
+    Options,
+    Output,
+    Outputs,
+    Read,
+    Skip,
+    Word,
+    Writing,
 )
+from tensorark.errors import LimitExceeded, Rejected, Unsupported
+from tensorark.formats.ninfer.describe import describe
+from tensorark.formats.ninfer.directory import (
+    Directory,
+    StoredTensor,
+    resource_tensor,
+    tensor_of,
+)
+from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame, payload_start
+from tensorark.formats.ninfer.holdings import ATTRIBUTE, PAYLOAD, ROLE, description_of
+from tensorark.formats.ninfer.plan import Plan, replan, restore
 from tensorark.formats.ninfer.read import judge_directory
-from tensorark.layouts.ninfer.geometry import ALIGNMENT, RESOURCE_ENCODING, align_up, geometry
-from tensorark.wire.json import Real
-from tensorark.wire.json_places import after_space
+from tensorark.formats.ninfer.survey import gaps
+from tensorark.layouts.ninfer.geometry import ALIGNMENT
 
-ID_SIZE: Final = 16
-
-Files = Sequence[Mapping[str, Any]]
-"""A files table, as it stands in a directory."""
+T = TypeVar("T")
+Asking = Generator[Word, Any, T]
 
 
-# -------------------------------------------------------------------------------------- the objects
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTensor:
-    """A tensor object to be placed; its encoded size follows from format, layout and shape."""
-
-    id: str
-    shape: tuple[int, ...]
-    format: str
-    layout: str
-    divisors: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class NewResource:
-    """A resource object of `nbytes` bytes to be placed."""
-
-    id: str
-    nbytes: int
-
-
-def place(objects: Sequence[NewTensor | NewResource]) -> tuple[Stored, ...]:
-    """Place objects in the given order: tensors at multiples of 256, resources at the next byte.
-
-    The payload ends where the last of them does.
+def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
+    """Write an artifact: a set split anew, or what a `.zt` carries.
 
     Raises:
-        InvalidInput: when a shape does not fit its layout, or a resource is empty.
-        Unsupported: when a format or layout is unknown.
+        Unsupported: when the model is neither an artifact nor a `.zt` that carries one.
     """
-    placed: list[Stored] = []
-    end = 0
-    for each in objects:
-        if isinstance(each, NewResource):
-            if each.nbytes < 1:
-                detail = "a resource has at least one byte"
-                raise InvalidInput(detail, section="5.2", where=("objects", each.id), found=0)
-            placed.append(
-                StoredResource(
-                    id=each.id, encoding=RESOURCE_ENCODING, offset=end, nbytes=each.nbytes
-                )
-            )
-        else:
-            needed = geometry(each.format, each.layout, each.shape, each.divisors).nbytes
-            placed.append(
-                StoredTensor(
-                    id=each.id,
-                    shape=each.shape,
-                    format=each.format,
-                    layout=each.layout,
-                    offset=align_up(end, ALIGNMENT),
-                    nbytes=needed,
-                    divisors=each.divisors,
-                )
-            )
-        end = placed[-1].offset + placed[-1].nbytes
-    return tuple(placed)
+    if isinstance(catalog.native, Directory):
+        return _write_again(catalog.native, options, goal)
+    return _write_carried(catalog, options, goal)
 
 
-def payload_size(objects: Sequence[Stored]) -> int:
-    """Return the size of the payload that ends with the last of `objects`."""
-    return objects[-1].offset + objects[-1].nbytes if objects else 0
+def _write_again(directory: Directory, options: Options, goal: Goal) -> Writing:
+    """Write an artifact in other files: its payload, gaps included, and its directory as is."""
+    yield outputs_of(_replanned(directory, options, goal))
+    yield Judge()
+    spans = directory.address.spans(0, directory.payload_bytes)
+    yield Copy(Part(Raw(tuple(spans)), "u8"), hashed=False)
 
 
-def object_record(stored: Stored) -> dict[str, Any]:
-    """Return the record of an object as it stands in a directory; `divisors` 1 is left out."""
-    if isinstance(stored, StoredResource):
-        return {
-            "id": stored.id,
-            "kind": "resource",
-            "encoding": stored.encoding,
-            "offset": stored.offset,
-            "bytes": stored.nbytes,
-        }
-    record: dict[str, Any] = {
-        "id": stored.id,
-        "kind": "tensor",
-        "shape": list(stored.shape),
-        "format": stored.format,
-        "layout": stored.layout,
-        "offset": stored.offset,
-        "bytes": stored.nbytes,
-    }
-    return record if stored.divisors == 1 else record | {"divisors": stored.divisors}
+def _replanned(directory: Directory, options: Options, goal: Goal) -> Plan:
+    return replan(
+        directory,
+        entry=goal.name,
+        turn=goal.turn,
+        artifact_id=options.artifact_id or goal.nonce,
+        max_file_bytes=options.max_shard_size,
+    )
 
 
-# ----------------------------------------------------------------------------------------- the text
-
-_PLAIN: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def encode_json(value: Any) -> str:
-    """Write a parsed JSON value compactly: members in their order, real numbers as they were spelt.
-
-    Raises:
-        InvalidInput: for what JSON has no text for.
-    """
-    try:
-        return "".join(_encoded(value))
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"this has no JSON text: {error}", code="json") from error
+def outputs_of(plan: Plan) -> Outputs:
+    """Return the files of a plan: an entry, and its continuations beside it."""
+    files = [
+        Output(each.name, each.head, each.payload_bytes, judged=number == 0)
+        for number, each in enumerate(plan.files)
+    ]
+    entry = plan.files[0].name
+    owns = re.escape(entry) + r"(\.r[1-9][0-9]*)?\.part-[0-9]{4,}"
+    return Outputs(tuple(files), entry, kind="set", owns=owns)
 
 
-def _encoded(value: Any) -> list[str]:
-    if isinstance(value, Real):
-        return [str(value)]
-    if isinstance(value, Mapping):
-        out = ["{"]
-        for key, each in value.items():
-            out += [",", _PLAIN.encode(key), ":"] if len(out) > 1 else [_PLAIN.encode(key), ":"]
-            out += _encoded(each)
-        return [*out, "}"]
-    if isinstance(value, list | tuple):
-        out = ["["]
-        for each in value:
-            if len(out) > 1:
-                out.append(",")
-            out += _encoded(each)
-        return [*out, "]"]
-    return [_PLAIN.encode(value)]
+# -------------------------------------------------------------------------- through a .zt and back
 
 
-def _has_reals(value: Any) -> bool:
-    pending = [value]
-    while pending:
-        each = pending.pop()
-        if isinstance(each, Real):
-            return True
-        if isinstance(each, Mapping):
-            pending.extend(each.values())
-        elif isinstance(each, list | tuple):
-            pending.extend(each)
-    return False
-
-
-def _directory_text(members: Mapping[str, Any], files: Files) -> bytes:
-    """Write a directory with this files table, which keeps its place among the members."""
-    replaced = {**members, "files": list(files)}
-    texts = []
-    for key, value in replaced.items():
-        # The catalog may be huge and the standard encoder is fast, but would quote a `Real`.
-        text = encode_json(value) if _has_reals(value) else _PLAIN.encode(value)
-        texts.append(f"{_PLAIN.encode(key)}:{text}")
-    return ("{" + ",".join(texts) + "}").encode("utf-8")
-
-
-def _respelt(text: str, files: Files) -> bytes:
-    """Write a directory's own text again, with this files table and without space behind it."""
-    decode = json.JSONDecoder().raw_decode
-    at = after_space(text, 0)
-    while text[at] != "}":
-        key, at = decode(text, after_space(text, at + 1))
-        begin = after_space(text, after_space(text, at) + 1)
-        _, end = decode(text, begin)
-        if key == "files":
-            text = text[:begin] + _PLAIN.encode(list(files)) + text[end:]
-            break
-        at = after_space(text, end)
-    return text.rstrip(" \t\r\n").encode("utf-8")
-
-
-# ---------------------------------------------------------------------------------------- the files
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedFile:
-    """A file of a set: its name, all that lies before its payload, and the bytes of payload."""
-
-    name: str
-    head: bytes
-    payload_bytes: int
-
-    @property
-    def size(self) -> int:
-        """Size of the whole file."""
-        return len(self.head) + self.payload_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A set to be written: its files, the entry first, and the directory they will hold."""
-
-    files: tuple[PlannedFile, ...]
-    directory: Directory
-
-    @property
-    def payload_bytes(self) -> int:
-        """Size of the logical payload."""
-        return sum(each.payload_bytes for each in self.files)
-
-
-def part_name(entry: str, index: int, turn: int = 0) -> str:
-    """Return the name of continuation `index` of an entry (§2.1).
-
-    A set that replaces another one takes the names of another `turn`, so that both may lie there.
-    """
-    return f"{entry}.part-{index:04}" if not turn else f"{entry}.r{turn}.part-{index:04}"
-
-
-def split(payload_bytes: int, start: int, limit: int | None) -> tuple[int, ...]:
-    """Return the payload of each file when the entry's starts at `start` (§2.3).
-
-    Without a limit, or within it, that is one file. Else all but the last are filled, in multiples
-    of 4096.
-
-    Raises:
-        InvalidInput: when a file of `limit` bytes has no room for payload.
-    """
-    if limit is None or start + payload_bytes <= limit:
-        return (payload_bytes,)
-    first, more = ((limit - each) // PAGE * PAGE for each in (start, PAGE))
-    if first <= 0 or more <= 0:
-        raise InvalidInput(
-            "the limit leaves no room for payload",
-            code="max-file-bytes",
-            section="2.3",
-            expected=f"at least {start + PAGE} bytes, more where more files are to be listed",
-            found=limit,
+def _write_carried(catalog: Catalog, options: Options, goal: Goal) -> Writing:
+    """Write the artifact that a `.zt` carries."""
+    attribute = _attribute(catalog)
+    text, json_bytes = attribute["directory"].encode("utf-8"), attribute["json_bytes"]
+    directory = _carried_directory(text)
+    gap, limit = attribute.get("gap", b""), options.max_shard_size
+    if len(gap) not in {0, payload_start(json_bytes) - HEADER_SIZE - json_bytes}:
+        raise _altered((ATTRIBUTE, "gap"), "the gap before the payload has another size")
+    if limit is None and len(directory.files) == 1 and options.artifact_id is None:
+        planned = restore(
+            text,
+            json_bytes,
+            entry=goal.name,
+            artifact_id=bytes.fromhex(attribute["artifact_id"]),
+            gap=gap,
         )
-    rest = payload_bytes - first
-    full, last = divmod(rest, more)
-    return (first, *[more] * full, *([last] if last else []))
+    else:
+        refuse_strays(iter(["bytes before the payload"] if gap else []))
+        planned = _replanned(directory, options, goal)
+    yield from _require_objects(catalog, directory)
+    yield outputs_of(planned)
+    yield from _carried_payload(catalog, directory, attribute.get("strays", []))
 
 
-def plan(
-    members: Mapping[str, Any],
-    payload_bytes: int,
-    *,
-    entry: str,
-    turn: int = 0,
-    artifact_id: bytes,
-    max_file_bytes: int | None = None,
-) -> Plan:
-    """Plan the set whose entry is called `entry`; `members` is the directory, `files` left open.
-
-    The text is padded with spaces up to the payload, so that a longer files table need not move it.
+def refuse_strays(strays: Iterator[str], path: str | None = None) -> None:
+    """Refuse bytes of an artifact that no object holds, and that would be lost.
 
     Raises:
-        InvalidInput: when a reader would reject the directory, or the limit leaves no room.
+        Unsupported: for the first range of `strays`.
     """
-
-    def text(files: Files) -> bytes:
-        return _directory_text(members, files)
-
-    return _fitted(text, payload_bytes, entry, turn, artifact_id, max_file_bytes)
-
-
-def replan(
-    directory: Directory,
-    *,
-    entry: str,
-    turn: int = 0,
-    artifact_id: bytes,
-    max_file_bytes: int | None = None,
-) -> Plan:
-    """Plan another set for the payload of `directory`: its text as it is, but for the files table.
-
-    Raises:
-        InvalidInput: when the limit leaves no room for payload.
-    """
-    original = directory.text.decode("utf-8")
-
-    def text(files: Files) -> bytes:
-        return _respelt(original, files)
-
-    return _fitted(text, directory.payload_bytes, entry, turn, artifact_id, max_file_bytes)
+    for name in strays:
+        raise Unsupported(
+            "bytes that no object holds are not zero, and would be lost",
+            code="ninfer-strays",
+            path=path,
+            found=name,
+            hint="a .zt keeps them",
+        )
 
 
-def _fitted(
-    text_of: Callable[[Files], bytes],
-    payload_bytes: int,
-    entry: str,
-    turn: int,
-    artifact_id: bytes,
-    limit: int | None,
-) -> Plan:
-    """Plan a set, reserving more room for the text until its files table fits."""
-    _check_id(artifact_id)
-    single = text_of(_table(entry, turn, (payload_bytes,)))
-    start = payload_start(len(single))
-    while True:
-        sizes = split(payload_bytes, start, limit)
-        text = single if len(sizes) == 1 else text_of(_table(entry, turn, sizes))
-        if HEADER_SIZE + len(text) <= start:
-            return _planned(text.ljust(start - HEADER_SIZE), sizes, entry, turn, artifact_id)
-        start = payload_start(len(text))
+def _attribute(catalog: Catalog) -> dict[str, Any]:
+    found = (catalog.attributes or {}).get(ATTRIBUTE)
+    if isinstance(found, Mapping):
+        whole = dict(found)
+        sound = (
+            isinstance(whole.get("directory"), str)
+            and type(whole.get("json_bytes")) is int
+            and 0 < whole["json_bytes"] < 1 << 40
+            and _is_id(whole.get("artifact_id"))
+            and isinstance(whole.get("gap", b""), bytes)
+            and _are_strays(whole.get("strays", []))
+        )
+        if sound:
+            return whole
+    raise Unsupported(
+        "a .ninfer is written from an artifact, or from a .zt that carries one",
+        code="refused",
+        hint="a checkpoint needs a recipe that says which parameter gets which format",
+    )
 
 
-def restore(
-    text: bytes, json_bytes: int, *, entry: str, artifact_id: bytes, gap: bytes = b""
-) -> Plan:
-    """Plan the one file that a directory of one file came from, its text as it is.
-
-    `gap` is what lies between the text, filled up with spaces to `json_bytes`, and the payload.
-
-    Raises:
-        InvalidInput: when a reader would reject the directory, or it is one of several files.
-        LimitExceeded: when the text, filled up to `json_bytes`, is larger than a reader takes.
-    """
-    _check_id(artifact_id)
-    if json_bytes > DEFAULT.ninfer_directory:
-        detail, most = "the directory is too large", DEFAULT.ninfer_directory
-        raise LimitExceeded(detail, section="3.1", expected=most, found=json_bytes)
-    padded = text.ljust(json_bytes)
-    directory = _judged(padded, entry, artifact_id, None)
-    if len(directory.files) != 1:
-        raise InvalidInput("the directory is one of several files", code="ninfer-set")
-    sizes = (directory.files[0].payload_bytes,)
-    return _planned(padded, sizes, entry, 0, artifact_id, gap)
-
-
-def _planned(
-    text: bytes, sizes: Sequence[int], entry: str, turn: int, artifact_id: bytes, gap: bytes = b""
-) -> Plan:
-    start = payload_start(len(text))
-    head = (encode_header(len(text), artifact_id) + text + gap).ljust(start, b"\0")
-    files = [PlannedFile(entry, head, sizes[0])]
-    for index, size in enumerate(sizes[1:], 1):
-        part = encode_part_header(index, artifact_id)
-        files.append(PlannedFile(part_name(entry, index, turn), part, size))
-    directory = _judged(text, entry, artifact_id, files[0].size)
-    return Plan(files=tuple(files), directory=directory)
-
-
-def _table(entry: str, turn: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    names = [None, *(part_name(entry, index, turn) for index in range(1, len(sizes)))]
-    return [{"path": name, "payload_bytes": size} for name, size in zip(names, sizes, strict=True)]
-
-
-def _judged(text: bytes, entry: str, artifact_id: bytes, size: int | None) -> Directory:
-    """Judge a text by the reader's own rules; `size` is that of the entry, None if not known."""
-    frame = Frame(size=size or 0, json_bytes=len(text), artifact_id=artifact_id)
+def _is_id(value: object) -> bool:
     try:
-        return judge_directory(text, frame, Reading(name=entry), sized=size is not None)
+        return isinstance(value, str) and len(bytes.fromhex(value)) == 16
+    except ValueError:
+        return False
+
+
+def _are_strays(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, list)
+        and len(each) == 2
+        and type(each[0]) is int
+        and isinstance(each[1], bytes)
+        for each in value
+    )
+
+
+def _carried_directory(text: bytes) -> Directory:
+    frame = Frame(size=0, json_bytes=len(text), artifact_id=bytes(16))
+    try:
+        return judge_directory(text, frame, Reading(), sized=False)
     except Rejected as error:
-        raise unstorable(error) from error
+        raise _altered((ATTRIBUTE, "directory"), error.detail) from error
 
 
-def _check_id(artifact_id: bytes) -> None:
-    if len(artifact_id) != ID_SIZE:
-        raise InvalidInput(
-            "an artifact id has 16 bytes",
-            code="artifact-id",
-            section="2.1",
-            expected=f"{ID_SIZE} bytes",
-            found=len(artifact_id),
+def _require_objects(catalog: Catalog, directory: Directory) -> Asking[None]:
+    """Require that the `.zt` still holds every object as the directory says.
+
+    Raises:
+        Unsupported: naming the first one that was changed or is gone.
+        LimitExceeded: when the artifact would be made up of zeros.
+    """
+    require_packed(directory)
+    described = yield from _require_description(catalog, directory)
+    for name in catalog.tensors:
+        if name not in directory.rows and name != described:
+            raise _altered(("objects", name), "an object is not of it")
+    nothing = Raw(())
+    for row, name in enumerate(directory.ids):
+        stored = directory.stored(row)
+        wanted = (
+            tensor_of(stored, nothing)
+            if isinstance(stored, StoredTensor)
+            else resource_tensor(stored, nothing)
         )
+        if name not in catalog.tensors:
+            raise _altered(("objects", name), "an object is gone")
+        found = catalog.tensors[name]
+        part = found.parts.get("data")
+        same = (
+            part is not None
+            and (found.shape, found.layout, part.nbytes)
+            == (wanted.shape, wanted.layout, stored.nbytes)
+            and (part.dtype, part.type) == (wanted.parts["data"].dtype, wanted.parts["data"].type)
+        )
+        if not same:
+            raise _altered(("objects", name), "an object was changed")
+
+
+def _require_description(catalog: Catalog, directory: Directory) -> Asking[str | None]:
+    """Require that the `.zt` describes the artifact that its attribute holds the directory of.
+
+    Returns the name of the object that does; one that an earlier version wrote has none.
+
+    Raises:
+        Unsupported: when it describes another one.
+    """
+    described = description_of(catalog)
+    if described is None:
+        return None
+    part, where = described.parts["data"], ("objects", described.name)
+    wanted = describe(directory)
+    if part.nbytes != len(wanted) or bytes((yield Read(part, where))) != wanted:
+        raise _altered(where, "it describes another artifact than its attribute")
+    return described.name
+
+
+def require_packed(directory: Directory) -> None:
+    """Require that few bytes belong to no object: no file holds them, it is only said so.
+
+    Raises:
+        LimitExceeded: when there are more than alignment and some slack need.
+    """
+    found = sum(length for _, length in gaps(directory))
+    most = _MOST_GAPS + ALIGNMENT * len(directory.ids)
+    if found > most:
+        raise LimitExceeded(
+            "too many bytes of the artifact belong to no object, and would be made up as zeros",
+            section="5.3",
+            expected=f"at most {most} bytes",
+            found=found,
+        )
+
+
+_MOST_GAPS: Final = 64 << 20
+"""Beyond what alignment takes; a small file must not become one that fills a disk."""
+
+
+def _altered(where: tuple[str | int, ...], detail: str) -> Unsupported:
+    return Unsupported(
+        f"the .zt no longer carries the artifact: {detail}",
+        code="ninfer-altered",
+        where=where,
+    )
+
+
+def _carried_payload(catalog: Catalog, directory: Directory, strays: list[Any]) -> Writing:
+    """Write the logical payload: objects of the `.zt`, strays where they were, else zeros."""
+    kept = dict(strays)
+    objects = {stored.offset: stored for stored in map(directory.stored, range(len(directory.ids)))}
+    end = 0
+    for offset in sorted({*objects, *kept, directory.payload_bytes}):
+        if not end <= offset <= directory.payload_bytes or (offset in objects and offset in kept):
+            raise _altered((ATTRIBUTE, "strays"), "bytes between objects are out of place")
+        yield Skip(offset - end)
+        end = offset
+        if offset in objects:
+            stored = objects[offset]
+            where = ("objects", stored.id, "parts", "data")
+            yield Copy(catalog.tensors[stored.id].parts["data"], where, hashed=False)
+            end += stored.nbytes
+        elif offset in kept:
+            yield kept[offset]
+            end += len(kept[offset])
+
+
+def keeps(catalog: Catalog, _stem: str, kind: str, name: str) -> bool:
+    """Tell what an artifact keeps: its payload, its attributes, of a `.zt` those that carry it."""
+    if kind == "gaps":
+        return name.startswith(PAYLOAD)
+    if ATTRIBUTE not in (catalog.attributes or {}):
+        return True  # an artifact itself, or what is no artifact and refused as such
+    if kind == "attributes":
+        return name == ATTRIBUTE
+    return kind == "tensor-attributes" and name.endswith((f": {ROLE}", ": divisors"))

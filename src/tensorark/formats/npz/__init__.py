@@ -7,12 +7,12 @@ member of its own (`marker`). Knows no other format and touches no file.
 
 from typing import Final
 
+from tensorark.core.ledger import BY_MODEL, Keeps
 from tensorark.formats.format import Format
 from tensorark.formats.npz import read, rules
 from tensorark.formats.npz.dtypes import PREFIX
 from tensorark.formats.npz.marker import Marker
-from tensorark.formats.npz.read import Archive
-from tensorark.formats.npz.write import (
+from tensorark.formats.npz.plan import (
     ALIGNMENT,
     CRC_AT,
     Member,
@@ -22,6 +22,8 @@ from tensorark.formats.npz.write import (
     plan_marker,
     refusals,
 )
+from tensorark.formats.npz.read import Archive
+from tensorark.formats.npz.write import write
 
 NPZ: Final = Format(
     name=read.NAME,
@@ -32,6 +34,10 @@ NPZ: Final = Format(
     metadata=lambda catalog: catalog.native.metadata,
     checksum=read.checksum,
     holds=read.holds,
+    write=write,
+    keeps=Keeps(BY_MODEL),
+    refusals=lambda catalog, _: refusals(catalog.tensors.values()),
+    holder="npz",
     rules=(
         rules.directory,
         *rules.LISTED_RULES,

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import Names
 from tensorark.core.model import Blob, Catalog, Encoded, Part, Raw, Span, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
-from tensorark.formats.format import Names, SizeOf
+from tensorark.formats.format import SizeOf
 from tensorark.formats.npz import marker, rules
 from tensorark.formats.npz.dtypes import PREFIX, VOIDS, Dtype, dtype_of
 from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member

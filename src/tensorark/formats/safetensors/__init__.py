@@ -7,13 +7,42 @@ are the same every time (`write`, `shards`). Knows no other format and touches n
 
 from typing import Final
 
+from tensorark.core.ledger import BY_MODEL, Keeps
 from tensorark.formats.format import Format
+from tensorark.formats.safetensors import index, read
 from tensorark.formats.safetensors.identity import UNKNOWN, place, stamped
-from tensorark.formats.safetensors.index import SAFETENSORS_INDEX, shards_named
-from tensorark.formats.safetensors.read import SAFETENSORS
+from tensorark.formats.safetensors.index import merged, shards_named
+from tensorark.formats.safetensors.plan import Plan, plan, refusals, reheaded
 from tensorark.formats.safetensors.shards import index_bytes, index_name, plan_shards, shard_names
-from tensorark.formats.safetensors.write import Plan, plan, refusals, reheaded
+from tensorark.formats.safetensors.write import rehead, write
 
+SAFETENSORS: Final = Format(
+    name="safetensors",
+    title="safetensors",
+    suffixes=(".safetensors",),
+    sniff=read.sniff,
+    read=read.read,
+    rules=read.RULES,
+    metadata=lambda catalog: catalog.native.metadata,
+    holds=read.holds,
+    write=write,
+    options=frozenset({"max_shard_size"}),
+    keeps=Keeps(BY_MODEL),
+    refusals=lambda catalog, _: refusals(catalog.tensors.values()),
+    holder="safetensors",
+    rehead=rehead,
+)
+SAFETENSORS_INDEX: Final = Format(
+    name="safetensors-index",
+    title="safetensors, sharded",
+    suffixes=(".safetensors.index.json",),
+    sniff=index.sniff,
+    read=index.read,
+    rules=index.RULES,
+    head=4096,  # metadata may come first
+    metadata=lambda catalog: merged([each.metadata for each in catalog.native.headers.values()]),
+    holds=index.holds,
+)
 FORMATS: Final[tuple[Format, ...]] = (SAFETENSORS_INDEX, SAFETENSORS)
 
 __all__ = [

@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import Names
 from tensorark.core.model import Catalog, Span, Tensor
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import LimitExceeded, ReadFailed, quoted
-from tensorark.formats.format import Format, Names, SizeOf
+from tensorark.formats.format import SizeOf
 from tensorark.formats.safetensors.header import Header, Tensors
 from tensorark.formats.safetensors.identity import KEY
-from tensorark.formats.safetensors.read import SAFETENSORS, Opened, opened
+from tensorark.formats.safetensors.read import RULES as FILE_RULES
+from tensorark.formats.safetensors.read import Opened, opened
 from tensorark.formats.safetensors.rules import kind
 from tensorark.formats.safetensors.syntax import parse_json
 from tensorark.wire.attributes import TensorAttributes, typed
@@ -339,14 +341,4 @@ def sniff(head: bytes, tail: bytes, _size: int) -> bool:
     return b'"weight_map"' in begin or (b'"metadata"' in begin and b'.safetensors"' in tail)
 
 
-SAFETENSORS_INDEX: Final = Format(
-    name="safetensors-index",
-    title="safetensors, sharded",
-    suffixes=(".safetensors.index.json",),
-    sniff=sniff,
-    read=read,
-    head=4096,  # metadata may come first
-    rules=(*INDEX_RULES, *SAFETENSORS.rules, *SET_RULES),
-    metadata=lambda catalog: merged([each.metadata for each in catalog.native.headers.values()]),
-    holds=holds,
-)
+RULES: Final[tuple[Rule[Any], ...]] = (*INDEX_RULES, *FILE_RULES, *SET_RULES)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import Names
 from tensorark.core.model import Catalog, Span
-from tensorark.core.rules import Finding, Reading
+from tensorark.core.rules import Finding, Reading, Rule
 from tensorark.errors import Error, LimitExceeded
-from tensorark.formats.format import Format, Names, SizeOf
+from tensorark.formats.format import SizeOf
 from tensorark.formats.safetensors import extents, rules
 from tensorark.formats.safetensors.header import (
     METADATA,
@@ -151,23 +152,14 @@ def holds(origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
     return {"fields": lambda: header.strange}
 
 
-SAFETENSORS: Final = Format(
-    name="safetensors",
-    title="safetensors",
-    suffixes=(".safetensors",),
-    sniff=sniff,
-    read=read,
-    rules=(
-        rules.file_size,
-        *rules.FRAME_RULES,
-        *JSON_RULES,
-        duplicate_name,
-        *rules.SCHEMA_RULES,
-        extents.offset_order,
-        *extents.OPEN_RULES,
-    ),
-    metadata=lambda catalog: catalog.native.metadata,
-    holds=holds,
+RULES: Final[tuple[Rule[Any], ...]] = (
+    rules.file_size,
+    *rules.FRAME_RULES,
+    *JSON_RULES,
+    duplicate_name,
+    *rules.SCHEMA_RULES,
+    extents.offset_order,
+    *extents.OPEN_RULES,
 )
 
-__all__ = ["METADATA", "SAFETENSORS", "Opened", "opened", "read", "shard", "sniff"]
+__all__ = ["METADATA", "RULES", "Opened", "opened", "read", "shard", "sniff"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, quoted
 from tensorark.formats.safetensors.identity import KEY, UNKNOWN, stamped
-from tensorark.formats.safetensors.write import ALIGNMENT, entry, plan
+from tensorark.formats.safetensors.plan import ALIGNMENT, entry, plan
 
 
 def plan_shards(

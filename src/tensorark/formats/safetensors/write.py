@@ -1,160 +1,115 @@
-"""Plans a safetensors file: its header, byte for byte, and the order of its tensors.
-
-Pure: what is planned here is written elsewhere. The same tensors and metadata always make the same
-bytes; data starts at a multiple of 64 and no tensor is misaligned for its elements. What the format
-cannot hold is refused by name before anything is written.
-"""
+"""Writing any model as safetensors: one file, or a shard set with its index."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+import re
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from tensorark.core.model import Tensor
-from tensorark.errors import InvalidInput, quoted
-from tensorark.formats.safetensors.dtypes import DTYPES, NAMES
-from tensorark.formats.safetensors.header import METADATA, U64, overflows
+from tensorark.core.model import Catalog, Tensor
+from tensorark.core.writing import (
+    Copied,
+    Copy,
+    Goal,
+    Identify,
+    Next,
+    Options,
+    Output,
+    Outputs,
+    Patch,
+    Word,
+    Writing,
+)
+from tensorark.formats.safetensors.header import Header
+from tensorark.formats.safetensors.identity import UNKNOWN, place, stamped
+from tensorark.formats.safetensors.index import shards_named
+from tensorark.formats.safetensors.plan import plan, reheaded
+from tensorark.formats.safetensors.shards import index_bytes, index_name, plan_shards, shard_names
+from tensorark.wire.attributes import to_text
 
-ALIGNMENT: Final = 64
-"""Where data starts: a cache line, and the widest load of current processors."""
 
+def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
+    """Write a model as one file, or as shards of at most `options.max_shard_size` bytes.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A file to be written: `header`, then the bytes of the tensors in `order`, nothing between.
-
-    `header` includes its length, `size` is that of the whole file.
+    Both are the model of this name: each takes the place of the other.
     """
+    tensors = [*catalog.tensors.values()]
+    metadata = to_text(catalog.attributes, catalog.tensor_attributes)
+    if options.max_shard_size is not None:
+        return _write_shards(tensors, metadata, options.max_shard_size, goal)
+    return _write_single(tensors, metadata, goal)
 
-    header: bytes
-    order: tuple[str, ...]
-    size: int
 
-
-def plan(tensors: Sequence[Tensor], metadata: Mapping[str, str] | None) -> Plan:
-    """Plan a file: tensors of wider elements first, those of one width by name, bytewise.
-
-    `metadata` None leaves ``__metadata__`` out, an empty map writes it empty.
-
-    Raises:
-        InvalidInput: for what `refusal` refuses, a name given twice, metadata that is not text.
-    """
-    for tensor in tensors:
-        reason = refusal(tensor)
-        if reason is not None:
-            detail = f"{quoted(tensor.name)} cannot be stored: {reason}"
-            raise InvalidInput(detail, where=(tensor.name,))
-    ordered = sorted(tensors, key=_place)
-    members = [f'"{METADATA}":{_metadata(metadata)}'] if metadata is not None else []
-    seen: set[str] = set()
-    begin = 0
-    for tensor in ordered:
-        if tensor.name in seen:
-            raise InvalidInput(f"{quoted(tensor.name)} is given twice", where=(tensor.name,))
-        seen.add(tensor.name)
-        members.append(entry(tensor, begin))
-        begin += tensor.nbytes
-    text = ("{" + ",".join(members) + "}").encode("utf-8")
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    header = len(text).to_bytes(8, "little") + text
-    return Plan(
-        header=header,
-        order=tuple(tensor.name for tensor in ordered),
-        size=len(header) + begin,
+def _write_single(
+    tensors: Sequence[Tensor], metadata: Mapping[str, str] | None, goal: Goal
+) -> Writing:
+    yield Outputs(
+        (Output(goal.name),),
+        goal.name,
+        owns=_owns(goal),
+        members=shards_named,
+        replaces=index_name(goal.stem),
     )
+    yield from _write_file(tensors, metadata)
 
 
-def reheaded(
-    tensors: Iterable[Tensor], data_start: int, metadata: Mapping[str, str] | None
-) -> bytes:
-    """Return another header for a file whose data, from `data_start` on, stays as it is.
-
-    `tensors` are those of the file, in the order of its header.
-
-    Raises:
-        InvalidInput: for metadata that is not text.
-    """
-    members = [f'"{METADATA}":{_metadata(metadata)}'] if metadata is not None else []
-    for tensor in tensors:
-        (span,) = tensor.parts["data"].blob.spans
-        members.append(entry(tensor, span.offset - data_start))
-    text = ("{" + ",".join(members) + "}").encode("utf-8")
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    return len(text).to_bytes(8, "little") + text
-
-
-def refusals(tensors: Iterable[Tensor]) -> Iterator[tuple[str, str]]:
-    """Yield the name of every tensor that safetensors cannot hold, and why.
-
-    What it can hold without attributes or digests is not refused.
-    """
-    for tensor in tensors:
-        reason = refusal(tensor)
-        if reason is not None:
-            yield tensor.name, reason
-
-
-def refusal(tensor: Tensor) -> str | None:
-    """Say why safetensors cannot hold `tensor`; None if it can.
-
-    An encoded part is no reason: its decoded bytes are written.
-    """
-    if tensor.name == METADATA:
-        return f"the name {METADATA} is reserved"
-    if not _is_unicode(tensor.name):
-        return "its name is not Unicode text"
-    if tensor.layout != "dense":
-        return f"layout {quoted(tensor.layout)} has no counterpart"
-    if set(tensor.parts) != {"data"}:
-        return "it has other parts than data"
-    part = tensor.parts["data"]
-    name = NAMES.get((part.dtype, part.type))
-    if name is None:
-        return f"type {quoted(part.type or part.dtype)} over {part.dtype} has no counterpart"
-    if min(tensor.shape, default=0) < 0 or overflows(tensor.shape):
-        return "its shape has too many elements"
-    bits = tensor.elements * _bits(name)
-    if bits % 8:
-        return f"its {tensor.elements} elements of {_bits(name)} bits do not fill whole bytes"
-    if part.nbytes * 8 != bits or part.nbytes >= U64:
-        return f"its shape needs {bits // 8} bytes, its data has {part.nbytes}"
-    return None
-
-
-def entry(tensor: Tensor, begin: int) -> str:
-    """Return the member of a header that places `tensor` at `begin`."""
-    part = tensor.parts["data"]
-    shape = ",".join(map(str, tensor.shape))
-    return (
-        f'{text_of(tensor.name)}:{{"dtype":"{NAMES[part.dtype, part.type]}","shape":[{shape}],'
-        f'"data_offsets":[{begin},{begin + part.nbytes}]}}'
+def _write_shards(
+    tensors: Sequence[Tensor], metadata: Mapping[str, str] | None, most: int, goal: Goal
+) -> Writing:
+    """Write a shard set; all shards, and the index last, carry the identity of the model."""
+    planned = plan_shards(tensors, most, metadata)
+    stem = f"{goal.stem}-r{goal.turn}" if goal.turn else goal.stem
+    shards = dict(zip(shard_names(stem, len(planned)), planned, strict=True))
+    index = index_name(goal.stem)
+    yield Outputs(
+        (*map(Output, shards), Output(index, judged=False)),
+        index,
+        kind="set",
+        owns=_owns(goal),
+        members=shards_named,
+        replaces=goal.name,
     )
+    stamp = stamped(metadata, UNKNOWN)
+    hashed: list[Tensor] = []
+    for held in shards.values():
+        hashed += yield from _write_file(held, stamp)
+        yield Next()
+    identity: str = yield Identify(tuple(hashed))
+    for number, held in enumerate(shards.values()):
+        at = place(plan(held, stamp).header)
+        yield Patch(number, ((at, identity.encode("ascii")),))
+    yield index_bytes(shards, identity)
 
 
-def text_of(text: str) -> str:
-    """Quote `text` as JSON, in UTF-8 rather than escapes, as the public library does."""
-    return json.dumps(text, ensure_ascii=False)
+def _write_file(
+    tensors: Sequence[Tensor], metadata: Mapping[str, str] | None
+) -> Generator[Word, Any, list[Tensor]]:
+    """Write one file; return its tensors with the digests of what was written."""
+    planned = plan(tensors, metadata)
+    yield planned.header
+    known = {each.name: each for each in tensors}
+    hashed = []
+    for name in planned.order:
+        part = known[name].parts["data"]
+        copied: Copied = yield Copy(part, ("objects", name, "parts", "data"))
+        hashed.append(replace(known[name], parts={"data": replace(part, digest=copied.digest)}))
+    return hashed
 
 
-def _place(tensor: Tensor) -> tuple[int, bytes]:
-    part = tensor.parts["data"]
-    return -_bits(NAMES[part.dtype, part.type]), tensor.name.encode("utf-8")
+def _owns(goal: Goal) -> str:
+    """Return what numbered members of any turn are called."""
+    return rf"{re.escape(goal.stem)}(-r[1-9][0-9]*)?-[0-9]{{5,}}-of-[0-9]{{5,}}\.safetensors"
 
 
-def _bits(name: str) -> int:
-    return DTYPES[name].bits or 0
+def rehead(catalog: Catalog) -> tuple[bytes, int]:
+    """Return a header with the attributes of `catalog`, and where the data begin that stay.
 
-
-def _metadata(metadata: Mapping[str, str]) -> str:
-    for key, value in metadata.items():
-        each: tuple[object, object] = (key, value)
-        if not all(isinstance(text, str) and _is_unicode(text) for text in each):
-            raise InvalidInput(f"metadata of {key!r} is not Unicode text", where=(METADATA,))
-    return "{" + ",".join(f"{text_of(k)}:{text_of(metadata[k])}" for k in sorted(metadata)) + "}"
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether `text` has a UTF-8 encoding: lone surrogates have none."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    A shard stays one of its set: no tensor changes.
+    """
+    header: Header = catalog.native
+    metadata = to_text(catalog.attributes, catalog.tensor_attributes)
+    if header.set_id is not None:
+        metadata = stamped(metadata, header.set_id)
+    start = header.data_start
+    return reheaded(catalog.tensors.values(), start, metadata), start

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import BY_MODEL, Keeps
 from tensorark.core.model import Catalog, Span
 from tensorark.core.rules import Reading, Rule
 from tensorark.formats.format import Format
-from tensorark.formats.tensorbit import read, rules
+from tensorark.formats.tensorbit import read, rules, write
 from tensorark.formats.tensorbit.frame import TAIL_RULES, blob_size, container_size
 from tensorark.formats.tensorbit.index import INDEX_RULES
 from tensorark.formats.tensorbit.read import models_of
@@ -56,6 +57,11 @@ TENSORBIT_BLOB: Final = Format(
     read=read.read_blob,
     rules=(blob_size, *_BLOB_RULES),
     folder=TENSORBIT_FOLDER,
+    write=write.write_blob,
+    keeps=Keeps(some=write.keeps),
+    refusals=write.refusals,
+    holder="Tensorbit",
+    holds_masks=True,
     holds=read.holds,
 )
 TENSORBIT: Final = Format(
@@ -68,6 +74,12 @@ TENSORBIT: Final = Format(
     survey=_survey,
     holds=read.holds,
     gaps=_gaps,
+    write=write.write_container,
+    options=frozenset({"align"}),
+    keeps=Keeps(BY_MODEL),
+    refusals=write.refusals,
+    holder="Tensorbit",
+    holds_masks=True,
 )
 TENSORBIT_DIRECTORY: Final = Format(
     name=read.DIRECTORY,
@@ -77,6 +89,11 @@ TENSORBIT_DIRECTORY: Final = Format(
     read=read.read_directory,
     rules=(*_INDEX_RULES, *_BLOB_RULES),
     holds=read.holds,
+    write=write.write_directory,
+    keeps=Keeps(BY_MODEL),
+    refusals=write.refusals,
+    holder="Tensorbit",
+    holds_masks=True,
 )
 BLOB_SUFFIX: Final = read.SUFFIX
 

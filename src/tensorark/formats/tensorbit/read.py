@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar, cast
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import Names
 from tensorark.core.model import Catalog, Span, Tensor
 from tensorark.core.rules import Finding, Reading, Rule, finding_of
 from tensorark.errors import LimitExceeded, Where
-from tensorark.formats.format import Names, SizeOf
+from tensorark.formats.format import SizeOf
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import (
     FIELDS,

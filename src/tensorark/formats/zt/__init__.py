@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from tensorark.core.ledger import BY_MODEL, Keeps
 from tensorark.core.rules import Rule
 from tensorark.formats.format import Format
 from tensorark.formats.zt.canonical import CANONICAL_RULES, judge
@@ -15,6 +16,7 @@ from tensorark.formats.zt.rules import (
     SCHEMA_RULES,
     manifest_hash,
 )
+from tensorark.formats.zt.write import refusals, write
 
 RULES: Final[tuple[Rule[Any], ...]] = (
     file_size,
@@ -39,4 +41,12 @@ ZT: Final = Format(
     has_digests=True,
     canonical=lambda catalog, reading, *, digests: judge(catalog.native, reading, digests=digests),
     holds=holds,
+    write=write,
+    options=frozenset({"align", "encoding", "level", "frame_size", "digest"}),
+    keeps=Keeps(BY_MODEL),
+    refusals=refusals,
+    holder="a .zt",
+    holds_masks=True,
+    holds_resources=True,
+    grows=True,
 )

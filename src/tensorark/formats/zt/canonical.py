@@ -16,10 +16,10 @@ import xxhash
 from tensorark.core.conversation import Steps
 from tensorark.core.model import Span
 from tensorark.core.rules import Fault, Reading, Rule, rule
+from tensorark.formats.zt.encode import align_up, encode_manifest
 from tensorark.formats.zt.frame import CANONICAL_ALIGN, MAGIC, RawFrame
 from tensorark.formats.zt.manifest import Manifest, Tensors
 from tensorark.formats.zt.rules import MAX_NAME
-from tensorark.formats.zt.write import align_up, encode_manifest
 from tensorark.wire.cbor import Pairs
 
 _XXH3: Final = re.compile("xxh3:[0-9a-f]{16}")

@@ -13,7 +13,7 @@ import xxhash
 
 from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, Unsupported
-from tensorark.formats.zt.write import encode_content_part, encode_objects
+from tensorark.formats.zt.encode import encode_content_part, encode_objects
 from tensorark.wire.cbor import encode_head, encode_text
 
 Algorithm = Literal["xxh3", "sha256"]

@@ -8,10 +8,11 @@ from typing import Final
 import xxhash
 
 from tensorark.core.conversation import Steps
+from tensorark.core.ledger import Names
 from tensorark.core.model import Catalog, Span, Undescribed
 from tensorark.core.rules import Fault, Reading
 from tensorark.errors import LimitExceeded
-from tensorark.formats.format import Names, SizeOf
+from tensorark.formats.format import SizeOf
 from tensorark.formats.zt import rules
 from tensorark.formats.zt.frame import (
     FOOTER_SIZE,
@@ -72,8 +73,8 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
 
 def holds(origin: Catalog, _now: Catalog) -> Mapping[str, Names]:
     """State what a manifest says that its format does not define."""
-    manifest: Manifest = origin.native
-    return {"fields": lambda: unknown_fields(manifest)}
+    manifest = origin.native
+    return {"fields": lambda: unknown_fields(manifest)} if isinstance(manifest, Manifest) else {}
 
 
 def unknown_fields(manifest: Manifest) -> list[str]:

@@ -1,184 +1,117 @@
-"""The bytes of a `.zt` other than its blobs: manifest, footer, padding, and where blobs go.
-
-Pure: gives bytes and offsets, never touches a file. The same tensors give the same bytes (§6.3).
-"""
+"""Writing any model as a `.zt`: objects in canonical order, then manifest and footer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+import unicodedata
+from collections.abc import Iterator
 from typing import Final
 
-import xxhash
-
-from tensorark.core.model import Encoded, Part, Shard, Tensor
-from tensorark.errors import InvalidInput
-from tensorark.formats.zt.frame import ALIGN, encode_footer
-from tensorark.wire.cbor import (
-    Unencodable,
-    encode,
-    encode_head,
-    encode_integer,
-    encode_text,
+from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.writing import (
+    Goal,
+    Options,
+    Output,
+    Outputs,
+    Place,
+    Placed,
+    Skip,
+    Writing,
 )
+from tensorark.errors import Hint, InvalidInput
+from tensorark.formats.zt.encode import align_up, check_align, encode_manifest, encode_tail
+from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, MAGIC
+from tensorark.formats.zt.rules import MAX_NAME
 
-_EncodePart = Callable[[Part], bytes]
-_ARRAY: Final = 4
-_MAP: Final = 5
-_KEY: Final = {
-    name: encode_text(name)
-    for name in (
-        "attributes",
-        "blob",
-        "decoded_length",
-        "digest",
-        "dtype",
-        "encoding",
-        "layout",
-        "objects",
-        "parts",
-        "shape",
-        "shard",
-        "shards",
-        "size",
-        "type",
+_DIGESTS: Final = ("xxh3", "sha256", "none")
+
+
+def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
+    """Write a model as one `.zt`, canonical unless something else is asked for (§6.3).
+
+    Empty maps of attributes are left out. Without `options.digest` each part keeps its own digest,
+    and those that have none get one of xxh3.
+
+    Raises:
+        InvalidInput: when the file is to be canonical, which has digests of xxh3 (§6.3.4), and a
+            part has another one to be kept.
+    """
+    canonical, wanted = _is_canonical(options), _digest(options)
+    align = _align(options)
+    yield Outputs((Output(goal.name),), goal.name, align=align, canonical=canonical)
+    tensors, end = [], len(MAGIC)
+    for name in sorted(catalog.tensors):
+        tensor = catalog.tensors[name]
+        parts = {}
+        for role in sorted(tensor.parts):
+            part, where = tensor.parts[role], ("objects", name, "parts", role)
+            is_kept = wanted is None and not (part.digest or "xxh3:").startswith("xxh3:")
+            if is_kept and canonical:
+                raise _not_canonical(part, where)
+            placed: Placed = yield Place(part, where, wanted == "sha256")
+            digests = {"sha256": placed.sha256, "none": None}
+            digest = part.digest if is_kept else digests.get(wanted or "", placed.digest)
+            parts[role] = Part(placed.blob, part.dtype, part.type, digest)
+            end = placed.end
+        tensors.append(Tensor(name, tensor.shape, tensor.layout, parts, tensor.attributes or None))
+    manifest = encode_manifest(tensors, catalog.attributes or None)
+    offset = align_up(end, align)
+    if not tensors:
+        yield MAGIC
+    yield Skip(offset - end)
+    yield encode_tail(manifest, offset)
+
+
+def _align(options: Options) -> int:
+    plain = CANONICAL_ALIGN if options.encoding is None else ALIGN
+    return check_align(plain if options.align is None else options.align)
+
+
+def _digest(options: Options) -> str | None:
+    if options.digest is not None and options.digest not in _DIGESTS:
+        expected = " ".join(_DIGESTS)
+        found = options.digest
+        raise InvalidInput("no such digest", code="option", expected=expected, found=found)
+    return options.digest
+
+
+def _is_canonical(options: Options) -> bool:
+    is_plain = options.align is None and options.encoding is None
+    return is_plain and options.digest in {None, "xxh3"}
+
+
+def _not_canonical(part: Part, where: tuple[str | int, ...]) -> InvalidInput:
+    return InvalidInput(
+        "canonical form has digests of xxh3, and this part has another one, which would be lost",
+        code="zt.canonical-digest",
+        section="6.3.4",
+        where=where,
+        found=(part.digest or "").partition(":")[0],
+        hint=Hint(
+            "digest='xxh3' replaces it, digest='sha256' or an alignment keeps it",
+            tark="`tark convert --digest xxh3` replaces it, --digest sha256 or --align keeps it",
+        ),
     )
-}
 
 
-def align_up(offset: int, align: int) -> int:
-    """Return the first multiple of `align` at or after `offset`, but never 0 (§2.4)."""
-    return max(align, -(-offset // align) * align)
+def refusals(catalog: Catalog, options: Options) -> Iterator[tuple[str, str]]:
+    """Yield the tensors of whose name a `.zt` has none, and why."""
+    canonical = _is_canonical(options)
+    for name in catalog.tensors:
+        if name.isascii() and 0 < len(name) <= MAX_NAME and "\0" not in name:
+            continue
+        reason = _unnamable(name, canonical=canonical)
+        if reason:
+            yield name, reason
 
 
-def check_align(align: int) -> int:
-    """Return `align` if blobs may be placed at its multiples.
-
-    Raises:
-        InvalidInput: when it is no positive multiple of 4096.
-    """
-    if align < ALIGN or align % ALIGN:
-        detail = "the alignment must be a positive multiple of 4096"
-        raise InvalidInput(detail, code="align", expected=f"a multiple of {ALIGN}", found=align)
-    return align
-
-
-def encode_manifest(
-    tensors: Iterable[Tensor],
-    attributes: Mapping[str, object] | None = None,
-    shards: Mapping[str, Shard] | None = None,
-) -> bytes:
-    """Encode the manifest of `tensors`, whose blobs have been placed (§3).
-
-    Raises:
-        InvalidInput: when a name or an attribute has no place in a manifest.
-    """
-    members: list[bytes] = []
-    if shards:
-        entries = {
-            name: {"size": shard.size, "digest": shard.digest} for name, shard in shards.items()
-        }
-        members.append(_KEY["shards"] + encode(entries))
-    members.append(_KEY["objects"] + encode_objects(tensors, _encode_part))
-    if attributes is not None:
-        members.append(_KEY["attributes"] + _encode_attributes(attributes, ("attributes",)))
-    return encode_head(_MAP, len(members)) + b"".join(members)
-
-
-def encode_objects(tensors: Iterable[Tensor], encode_part: _EncodePart) -> bytes:
-    """Encode the `objects` map, each part by `encode_part`; keys sorted as §3.1 demands.
-
-    Raises:
-        InvalidInput: when something of a tensor has no place in a manifest.
-    """
-    entries: list[tuple[bytes, bytes]] = []
-    for tensor in _unique(tensors):
-        try:
-            entries.append((encode_text(tensor.name), _encode_object(tensor, encode_part)))
-        except Unencodable as error:
-            raise InvalidInput(
-                f"this cannot be stored in a manifest: {error.detail}",
-                code="manifest",
-                where=("objects", tensor.name),
-            ) from None
-    entries.sort()
-    return encode_head(_MAP, len(entries)) + b"".join([key + value for key, value in entries])
-
-
-def _unique(tensors: Iterable[Tensor]) -> Iterable[Tensor]:
-    seen: set[str] = set()
-    for tensor in tensors:
-        if tensor.name in seen:
-            raise InvalidInput(
-                "a tensor is given twice", code="name", where=("objects", tensor.name)
-            )
-        seen.add(tensor.name)
-        yield tensor
-
-
-def _encode_object(tensor: Tensor, encode_part: _EncodePart) -> bytes:
-    parts = sorted((encode_text(role), encode_part(part)) for role, part in tensor.parts.items())
-    members = [
-        _KEY["parts"] + encode_head(_MAP, len(parts)) + b"".join([k + part for k, part in parts]),
-        _encode_shape(tensor.shape),
-        _KEY["layout"] + encode_text(tensor.layout),
-    ]
-    if tensor.attributes is not None:
-        where = ("objects", tensor.name, "attributes")
-        members.append(_KEY["attributes"] + _encode_attributes(tensor.attributes, where))
-    return encode_head(_MAP, len(members)) + b"".join(members)
-
-
-@lru_cache(1 << 10)  # models repeat few shapes many times
-def _encode_shape(shape: tuple[int, ...]) -> bytes:
-    dimensions = [encode_integer(dimension) for dimension in shape]
-    return _KEY["shape"] + encode_head(_ARRAY, len(shape)) + b"".join(dimensions)
-
-
-def _encode_attributes(attributes: Mapping[str, object], where: tuple[str | int, ...]) -> bytes:
-    try:
-        return encode(attributes)
-    except Unencodable as error:
-        raise InvalidInput(
-            f"an attribute cannot be stored: {error.detail}",
-            code="attribute",
-            where=(*where, *error.where),
-        ) from None
-
-
-def _encode_part(part: Part) -> bytes:
-    (span,) = part.blob.spans
-    members = [
-        _KEY["blob"]
-        + encode_head(_ARRAY, 2)
-        + encode_integer(span.offset)
-        + encode_integer(span.length)
-    ]
-    members += _encode_ids(part.dtype, part.type)
-    if span.file is not None:
-        members.append(_KEY["shard"] + encode_text(span.file))
-    if part.digest is not None:
-        members.append(_KEY["digest"] + encode_text(part.digest))
-    if isinstance(part.blob, Encoded):
-        members.append(_KEY["encoding"] + encode_text(part.blob.encoding))
-        members.append(_KEY["decoded_length"] + encode_integer(part.blob.nbytes))
-    return encode_head(_MAP, len(members)) + b"".join(members)
-
-
-@lru_cache(1 << 6)
-def _encode_ids(dtype: str, type_: str | None) -> tuple[bytes, ...]:
-    """Encode the members `type`, if any, and `dtype` of a part."""
-    member = _KEY["dtype"] + encode_text(dtype)
-    return (member,) if type_ is None else (_KEY["type"] + encode_text(type_), member)
-
-
-def encode_content_part(part: Part) -> bytes:
-    """Encode what the content digest takes from a part: its ids and its digest (§6.4)."""
-    members = [*_encode_ids(part.dtype, part.type)]
-    members.append(_KEY["digest"] + encode_text(part.digest or ""))
-    return encode_head(_MAP, len(members)) + b"".join(members)
-
-
-def encode_tail(manifest: bytes, offset: int) -> bytes:
-    """Return manifest and footer, for a manifest placed at `offset`: the end of the file."""
-    return manifest + encode_footer(offset, len(manifest), xxhash.xxh3_64_intdigest(manifest))
+def _unnamable(name: str, *, canonical: bool) -> str | None:
+    """Say why a `.zt` has no tensor of this name (§3.5, §6.3.5); None if it may."""
+    if not name:
+        return "it has no name"
+    if "\0" in name:
+        return "the name holds U+0000"
+    if len(name.encode()) > MAX_NAME:
+        return f"the name has more than {MAX_NAME} bytes"
+    if canonical and not unicodedata.is_normalized("NFC", name):
+        return "canonical form takes names in Unicode NFC"
+    return None

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.conversion.ledger import Loss, allowed, check_kinds
+from tensorark.conversion.ledger import allowed, check_kinds
 from tensorark.core.brief import brief
+from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.directory import Directory, Stored
-from tensorark.formats.ninfer.write import (
+from tensorark.formats.ninfer.plan import (
     NewResource,
     NewTensor,
     Plan,
@@ -37,7 +38,7 @@ from tensorark.ninfer.pack.recipe import BASE, Recipe, read_recipe, require_matc
 from tensorark.ninfer.pack.resources import find_resources
 from tensorark.ninfer.pack.untaken import unchosen, untaken
 from tensorark.writing.artifact import objects_payload, turn_of, write_set
-from tensorark.writing.writer import require_suffix
+from tensorark.writing.assembly import require_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -13,7 +13,7 @@ from conformance.build.ninfer import corpus
 from tensorark import files
 from tensorark.conversion.as_zt_model import payload_of
 from tensorark.errors import Error
-from tensorark.formats.ninfer.write import encode_json
+from tensorark.formats.ninfer.plan import encode_json
 from tensorark.integrity.verify import verify
 from tensorark.ninfer.resplit import resplit
 from tensorark.wire.json import parse

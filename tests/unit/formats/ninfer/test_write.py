@@ -23,7 +23,7 @@ from tensorark.errors import (
     Unsupported,
 )
 from tensorark.formats.ninfer.directory import StoredTensor
-from tensorark.formats.ninfer.write import (
+from tensorark.formats.ninfer.plan import (
     NewResource,
     NewTensor,
     encode_json,
