@@ -63,8 +63,8 @@ from tensorark.numpy import load_file as load_file
 from tensorark.numpy import safe_open as safe_open
 from tensorark.numpy import save_file as save_file
 from tensorark.report.diagnosis import Diagnosis as Diagnosis
-from tensorark.report.diagnosis import PastGeneration as PastGeneration
 from tensorark.report.diagnosis import diagnose as diagnose
+from tensorark.report.zt_history import PastGeneration as PastGeneration
 from tensorark.writing.writer import Writer as Writer
 
 __version__: Final[str]

@@ -13,7 +13,7 @@ import tensorark.numpy as ark
 from conformance.build.cbor import encode
 from conformance.build.image import MAGIC, Footer, data_shard, footer_for, image
 from tensorark.edit.append import append
-from tensorark.report import diagnosis
+from tensorark.report import zt_history
 from tensorark.report.diagnosis import diagnose
 from tests.test_public_vectors import MADE
 from tests.unit.formats.ninfer.sets import model
@@ -93,7 +93,7 @@ def test_footers_inside_payload_do_not_mislead(tmp_path):
 
 
 def test_a_search_ends_in_a_file_that_consists_of_footers(tmp_path, monkeypatch):
-    monkeypatch.setattr("tensorark.report.diagnosis._MOST_CANDIDATES", 50)
+    monkeypatch.setattr("tensorark.report.zt_history._MOST_CANDIDATES", 50)
     path = tmp_path / "m.zt"
     footer = footer_for(encode({"objects": {}}), 4096).pack()
     path.write_bytes(MAGIC + footer * 2000 + b"end")
@@ -198,11 +198,11 @@ def test_more_footers_than_anybody_wrote_cost_no_more_than_one(tmp_path, monkeyp
     footer = footer_for(body, 4096).pack()
     (tmp_path / "m.zt").write_bytes(MAGIC.ljust(4096, b"\0") + body + footer * 500 + b"tail")
     judged = []
-    was = diagnosis.read
-    monkeypatch.setattr(diagnosis, "read", lambda *words: judged.append(1) or was(*words))
+    was = zt_history.read
+    monkeypatch.setattr(zt_history, "read", lambda *words: judged.append(1) or was(*words))
     assert not diagnose(tmp_path / "m.zt").is_healthy
     assert len(judged) == 1
-    monkeypatch.setattr(diagnosis, "_FREE_HASHED", 0)
+    monkeypatch.setattr(zt_history, "_FREE_HASHED", 0)
     overlapping = [encode({"attributes": {"a": n, "b": "x" * 4000}}) for n in range(500)]
     image = MAGIC.ljust(4096, b"\0") + b"".join(each.ljust(4096, b"\0") for each in overlapping)
     ends = b"".join(

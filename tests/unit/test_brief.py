@@ -16,12 +16,12 @@ from tensorark.edit.prune import Pruning
 from tensorark.edit.tensorbit_repair import Mended
 from tensorark.integrity.openssf import BundleCheck
 from tensorark.quantize import Quantized
-from tensorark.report.sparsity import Counted
+from tensorark.report.sparsity import Counts
 
 SMALL = {"Span", "Raw", "Encoded", "Part", "Tensor", "Limits"}
 PUBLIC = [getattr(tensorark, name) for name in tensorark.__all__ if name not in SMALL]
 RESULTS = [each for each in PUBLIC if isinstance(each, type) and is_dataclass(each)]
-RESULTS += [BundleCheck, Casting, Counted, Mended, Pruning, Quantized, Recasting]
+RESULTS += [BundleCheck, Casting, Counts, Mended, Pruning, Quantized, Recasting]
 
 
 @pytest.mark.parametrize("kind", RESULTS)

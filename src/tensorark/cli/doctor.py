@@ -10,9 +10,10 @@ from tensorark.cli.error_output import described
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped, printable
-from tensorark.report.diagnosis import Diagnosis, PastGeneration, diagnose
+from tensorark.report.diagnosis import Diagnosis, diagnose
 from tensorark.report.report import finding
 from tensorark.report.text import finding_text
+from tensorark.report.zt_history import PastGeneration
 
 
 @verb(

@@ -13,7 +13,7 @@ from tensorark.cli import parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.report.sparsity import Counted, counts, first_groups
+from tensorark.report.sparsity import Counts, counts, first_groups
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 
@@ -60,7 +60,7 @@ def command(path: str, name: str | None, *, limit: int, lenient: bool) -> int:
     return 1 if any(each.stray or each.wrong for each in found) else 0
 
 
-def _show(out: Terminal, found: list[Counted]) -> None:
+def _show(out: Terminal, found: list[Counts]) -> None:
     head = ("tensor", "N:M", "mask", "zeros", "stray", "idle", "-0.0")
     rows = [
         [
@@ -78,13 +78,13 @@ def _show(out: Terminal, found: list[Counted]) -> None:
         out.table(rows, head=head, right={3, 4, 5, 6})
 
 
-def _show_layers(out: Terminal, found: Iterable[Counted]) -> None:
+def _show_layers(out: Terminal, found: Iterable[Counts]) -> None:
     rows = [[label, f"{zeros / elements:.1%}"] for label, zeros, elements in _layers(found)]
     if len(rows) > 1:
         out.table(rows, head=("layer", "zeros"), right={1})
 
 
-def _layers(found: Iterable[Counted]) -> Iterator[tuple[str, int, int]]:
+def _layers(found: Iterable[Counts]) -> Iterator[tuple[str, int, int]]:
     """Yield the layers in order, with their zeros and weights; what lies outside comes last."""
     sums: dict[int, list[int]] = {}
     for each in found:
@@ -99,7 +99,7 @@ def _layers(found: Iterable[Counted]) -> Iterator[tuple[str, int, int]]:
             yield ("elsewhere" if layer < 0 else str(layer)), zeros, elements
 
 
-def _as_json(each: Counted) -> dict[str, Any]:
+def _as_json(each: Counts) -> dict[str, Any]:
     return {
         "name": each.name,
         "pattern": each.pattern,

@@ -14,7 +14,7 @@ from tensorark.cli.verb import verb
 from tensorark.errors import escaped, printable, quoted
 from tensorark.files import File
 from tensorark.integrity.verify import verify
-from tensorark.report.integrity import checked, exit_code
+from tensorark.report.integrity import exit_code, verification_facts
 from tensorark.report.report import finding
 from tensorark.report.text import counted, finding_text
 
@@ -67,7 +67,7 @@ def command(
         total = sum(tensor.nbytes for tensor in tensors)
         with out.progress(total, "verifying") as progress:
             found = verify(file, threads=threads, progress=progress, deep=deep)
-        return checked(file, found, complete=complete)
+        return verification_facts(file, found, complete=complete)
 
     seen = []
     for each in each_file(paths, judge, exit_code, lenient=lenient):

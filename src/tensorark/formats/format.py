@@ -82,10 +82,11 @@ class Format:
     by the judge that `continuation` gives, of a label, a head and a size.
 
     Judging: `judge` judges one tensor by the rules that are deferred until it is interpreted.
-    `checksum` gives that of a raw part over more than its payload. `has_digests` says whether parts
-    can carry digests, so that none is made up where one is missing. `canonical` judges canonical
-    form, `architecture` what a model of a known family calls for. `survey` gathers notes about what
-    no rule forbids. `payload_rules` judges payload that is no tensor's, and returns what cannot be.
+    `checksum` gives that of a raw part over more than its payload. `has_digests` says whether its
+    catalog is hashed and parts can carry digests, so that none is made up where one is missing.
+    `canonical` judges canonical form, `architecture` what a model of a known family calls for.
+    `survey` gathers notes about what no rule forbids. `payload_rules` judges payload that is no
+    tensor's, and returns what cannot be.
 
     Keeping: `metadata` is the text that carries attributes, as it stands in the file. `resources`
     are parts that belong to no tensor, each with its place. `holds` states, by kind, the names of

@@ -1,15 +1,14 @@
 """Explaining a file that is broken, and telling the history of one that is not. Never repairs.
 
-Owns the words, and the search for what is left of a `.zt` whose last append did not finish (§2.5):
-the longest beginning of it that is a valid file. The format has no recovery by readers (§10); what
-is done about it is the user's to decide.
+Owns the words. Of a `.zt` whose last append did not finish (§2.5) it tells the longest beginning
+that is a valid file; what is done about it is the user's to decide.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -17,50 +16,23 @@ from typing import Final
 
 from tensorark import files
 from tensorark.core.brief import brief
-from tensorark.core.conversation import drive
 from tensorark.core.model import Span
 from tensorark.core.progress import Progress
-from tensorark.core.rules import Finding, Reading
+from tensorark.core.rules import Finding
 from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.files import PathLike
 from tensorark.files.folder import entry_of, members_of
 from tensorark.formats.zt.frame import (
     FOOTER_SIZE,
-    FRAME_RULES,
     MAGIC,
     MIN_SIZE,
-    RawFrame,
-    parse_frame,
 )
 from tensorark.formats.zt.manifest import Manifest
-from tensorark.formats.zt.read import read
 from tensorark.io.local import LocalSource
+from tensorark.report.zt_history import FooterSearch, PastGeneration
 
-_WINDOW: Final = 8 << 20
 _MOST_SHARDS: Final = 20  # that are named
 _MOST_FAULTS: Final = 20  # that are told in words; all that are gathered stand in `findings`
-_MOST_CANDIDATES: Final = 20_000
-"""Footers that are looked at: a hostile file may consist of nothing else."""
-_FREE_HASHED: Final = 1 << 20
-"""Bytes of manifests that are read beyond the size of the file, in which those of its generations
-lie behind each other: a hostile file has them overlap."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastGeneration:
-    """A generation of a `.zt`: the first `length` bytes of the file are the file it was.
-
-    `number` counts from 1. `added`, `superseded` and `removed` are the tensors that changed.
-    """
-
-    __repr__ = brief
-
-    number: int
-    length: int
-    tensors: int
-    added: tuple[str, ...]
-    superseded: tuple[str, ...]
-    removed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +79,13 @@ def diagnose(path: PathLike, *, progress: Progress = lambda _done: None) -> Diag
     if os.path.isdir(name):  # noqa: PTH112 - unlike that of `Path`, it never raises
         if members := members_of(name):
             size = sum(Path(name, each).stat().st_size for each in members)
-            return _of_another_format(name, size, *_judged(name))
+            return _of_another_format(name, size, *_validate(name))
         name = entry_of(name)
     with LocalSource(name) as source:
-        return _diagnosed(name, source, progress)
+        return _diagnose(name, source, progress)
 
 
-def _judged(path: str) -> tuple[tuple[Finding, ...], Error | None]:
+def _validate(path: str) -> tuple[tuple[Finding, ...], Error | None]:
     """Return the faults of a file, and the refusal where it could not be read to its end."""
     try:
         return tuple(files.validate(path)), None
@@ -122,13 +94,13 @@ def _judged(path: str) -> tuple[tuple[Finding, ...], Error | None]:
         return (), refusal.with_traceback(None)
 
 
-def _diagnosed(path: str, source: LocalSource, progress: Progress) -> Diagnosis:
+def _diagnose(path: str, source: LocalSource, progress: Progress) -> Diagnosis:
     size = source.size()
     head, tail = source.read((Span(0, min(size, 64)), Span(max(0, size - 64), min(size, 64))))
-    findings, error = _judged(path)
+    findings, error = _validate(path)
     if error is not None or not (bytes(head).startswith(MAGIC) or path.endswith(".zt")):
         return _of_another_format(path, size, findings, error)
-    search = _Search(source, progress)
+    search = FooterSearch(source, progress)
     if findings:
         return _of_broken(path, bytes(head), bytes(tail), findings, search)
     return _of_valid(path, size, search)
@@ -189,10 +161,10 @@ def _of_tensorbit(path: str, known: str | None, findings: tuple[Finding, ...]) -
 _TENSORBIT: Final = frozenset({"tbm", "tb", "tensorbit-directory", "tensorbit-folder"})
 
 
-def _of_valid(path: str, size: int, search: _Search) -> Diagnosis:
+def _of_valid(path: str, size: int, search: FooterSearch) -> Diagnosis:
     with files.open(path) as file:
         manifest, missing = file.catalog.native, file.missing()
-        if not isinstance(manifest, Manifest):
+        if not file.describes_tensors:
             words = ["The file is a data shard: it means something only to the root that names it."]
             return Diagnosis(path=path, size=size, format="zt", words=tuple(words))
     generations = search.history(manifest)
@@ -220,7 +192,7 @@ def _of_valid(path: str, size: int, search: _Search) -> Diagnosis:
 
 
 def _of_broken(
-    path: str, head: bytes, tail: bytes, findings: tuple[Finding, ...], search: _Search
+    path: str, head: bytes, tail: bytes, findings: tuple[Finding, ...], search: FooterSearch
 ) -> Diagnosis:
     words = [f"{findings[0].detail[:1].upper()}{findings[0].detail[1:]} ({findings[0].rule})."]
     size = search.source.size()
@@ -261,7 +233,7 @@ def _of_broken(
     )
 
 
-def _of_last(last: Manifest, size: int, search: _Search) -> list[str]:
+def _of_last(last: Manifest, size: int, search: FooterSearch) -> list[str]:
     length = last.frame.size
     words = [f"The first {length} bytes are a valid `.zt` of {_count(len(last.names), 'tensor')}."]
     if search.bytes_at(length, len(MAGIC)) == MAGIC:
@@ -299,169 +271,3 @@ def _of_name(path: str, *, whole: bool) -> list[str]:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-@dataclass(slots=True)
-class _Search:
-    """Looks for footers in a file, under limits."""
-
-    source: LocalSource
-    progress: Progress
-    candidates: int = 0
-    hashed: int = 0
-    refused: set[tuple[int, int, int]] = field(default_factory=set)
-
-    def last(self) -> Manifest | None:
-        """Return the manifest of the longest valid beginning that is shorter than the file."""
-        size = self.source.size()
-        return next(self._manifests(len(MAGIC), size), None)
-
-    def history(self, manifest: Manifest) -> tuple[PastGeneration, ...]:
-        """Return the generations up to that of `manifest`.
-
-        The footer of an older one lies before the newer manifest, and where nothing is used: each
-        blob was there before that footer, or came behind it.
-        """
-        found = [manifest]
-        while (older := self._before(found[-1])) is not None:
-            found.append(older)
-        return _told(found[::-1])
-
-    def seam(self) -> int | None:
-        """Return where a data shard ends and another file begins; None where that is nowhere."""
-        size = self.source.size()
-        for start in range(0, size, _WINDOW):
-            window = self.bytes_at(start, _WINDOW + len(MAGIC))
-            found = window.find(MAGIC + MAGIC)
-            while found >= 0 and self.candidates < _MOST_CANDIDATES:
-                self.candidates += 1
-                end = start + found + len(MAGIC)
-                if end >= MIN_SIZE and self._ends_a_data_shard(end):
-                    return end
-                found = window.find(MAGIC + MAGIC, found + 1)
-        return None
-
-    def _ends_a_data_shard(self, end: int) -> bool:
-        frame = parse_frame(MAGIC, self.bytes_at(end - FOOTER_SIZE, FOOTER_SIZE), end)
-        return frame.is_data_shard and not any(True for each in FRAME_RULES for _ in each(frame))
-
-    def bytes_at(self, offset: int, length: int) -> bytes:
-        """Return the bytes at `offset`, fewer at the end of the file."""
-        length = max(0, min(length, self.source.size() - offset))
-        return bytes(self.source.read([Span(offset, length)])[0])
-
-    def zeros(self) -> int:
-        """Count the zeros at the end of the file."""
-        size = self.source.size()
-        for end in range(size, 0, -_WINDOW):
-            start = max(0, end - _WINDOW)
-            rest = self.bytes_at(start, end - start).rstrip(b"\0")
-            if rest:
-                return size - start - len(rest)
-        return size
-
-    def _before(self, manifest: Manifest) -> Manifest | None:
-        for start, end in _gaps(manifest):
-            older = next(self._manifests(start, end), None)
-            if older is not None:
-                return older
-        return None
-
-    def _manifests(self, start: int, end: int) -> Iterator[Manifest]:
-        """Yield the manifests of the valid footers that lie in [start, end), the last one first."""
-        most = self.source.size() + _FREE_HASHED
-        for length in self._ends(start, end):
-            if self.candidates >= _MOST_CANDIDATES or self.hashed > most:
-                return
-            self.candidates += 1
-            frame = parse_frame(MAGIC, self.bytes_at(length - FOOTER_SIZE, FOOTER_SIZE), length)
-            if frame.is_data_shard or any(True for each in FRAME_RULES for _ in each(frame)):
-                continue
-            # From the back, ever less of the file is left: what was refused is refused again.
-            key = (frame.manifest_offset, frame.manifest_length, frame.manifest_hash)
-            if key in self.refused:
-                continue
-            self.hashed += frame.manifest_length
-            manifest = self._opened(frame)
-            if manifest is None:
-                self.refused.add(key)
-            else:
-                yield manifest
-
-    def _ends(self, start: int, end: int) -> Iterator[int]:
-        """Yield where the magic ends in [start + 40, end), from the back."""
-        first = start + FOOTER_SIZE - len(MAGIC)
-        upper = end
-        while upper - first >= len(MAGIC):
-            lower = max(first, upper - _WINDOW)
-            window = self.bytes_at(lower, upper - lower)
-            at = window.rfind(MAGIC)
-            while at >= 0:
-                yield lower + at + len(MAGIC)
-                at = window.rfind(MAGIC, 0, at + len(MAGIC) - 1)
-            self.progress(upper - lower)
-            upper = lower + len(MAGIC) - 1 if lower > first else first
-
-    def _opened(self, frame: RawFrame) -> Manifest | None:
-        """Read the file as if it ended with the footer of `frame`; None when that is not valid."""
-        try:
-            catalog = drive(read(lambda _file: frame.size, Reading()), self.source)
-        except (Rejected, Unsupported, LimitExceeded):
-            return None
-        return catalog.native if isinstance(catalog.native, Manifest) else None
-
-
-def _gaps(manifest: Manifest) -> Iterator[tuple[int, int]]:
-    """Yield the ranges before a manifest that belong to nothing, the last one first."""
-    columns = zip(manifest.offsets, manifest.lengths, manifest.part_shards, strict=True)
-    used = {(offset, length) for offset, length, shard in columns if shard is None}
-    end = manifest.frame.manifest_offset
-    for offset, length in sorted(used, reverse=True):
-        if offset + length < end:
-            yield offset + length, end
-        end = min(end, offset)
-    if end > len(MAGIC):
-        yield len(MAGIC), end
-
-
-def _told(manifests: list[Manifest]) -> tuple[PastGeneration, ...]:
-    told = []
-    before: dict[str, tuple[object, ...]] = {}
-    for number, manifest in enumerate(manifests, 1):
-        now = _described(manifest)
-        told.append(
-            PastGeneration(
-                number=number,
-                length=manifest.frame.size,
-                tensors=len(now),
-                added=tuple(name for name in now if name not in before),
-                superseded=tuple(n for n in now if n in before and now[n] != before[n]),
-                removed=tuple(name for name in before if name not in now),
-            )
-        )
-        before = now
-    return tuple(told)
-
-
-def _described(manifest: Manifest) -> dict[str, tuple[object, ...]]:
-    """Return what tells whether a tensor is that of another generation, by name."""
-    parts = list(
-        zip(
-            manifest.roles,
-            manifest.offsets,
-            manifest.lengths,
-            manifest.part_shards,
-            manifest.dtypes,
-            manifest.types,
-            strict=True,
-        )
-    )
-    return {
-        name: (
-            manifest.layouts[at],
-            tuple(manifest.shapes[at]),
-            tuple(parts[manifest.firsts[at] : manifest.firsts[at + 1]]),
-            repr(manifest.object_attributes[at]),
-        )
-        for at, name in enumerate(manifest.names)
-    }

@@ -19,7 +19,7 @@ from tensorark.report.text import counted, nbytes_text
 _UNPROVEN = frozenset({"unknown-algorithm", "unknown-encoding"})
 
 
-def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any]:
+def verification_facts(file: File, found: Verification, *, complete: bool) -> dict[str, Any]:
     """Return verdict, rungs, findings and refusals of a verification.
 
     The verdict is ``damaged``, ``incomplete`` (shards are missing), ``verified``, ``verified in
@@ -50,7 +50,7 @@ def checked(file: File, found: Verification, *, complete: bool) -> dict[str, Any
 
 
 def exit_code(value: Mapping[str, Any]) -> int:
-    """Return the exit code of what `checked` gave."""
+    """Return the exit code of what `verification_facts` gave."""
     codes = {"damaged": 1, "verified": 0, "verified in part": 0, "incomplete": 5}
     return codes.get(value["verdict"], 4)
 
@@ -104,7 +104,7 @@ def _rungs(file: File, found: Verification) -> list[dict[str, str]]:
 
 
 def _manifest(file: File) -> str:
-    if file.format.name != "zt":
+    if not file.format.has_digests:
         return "not climbed: this format has no hash"
     if not file.describes_tensors:
         return "not climbed: a data shard has no manifest"

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from tensorark import files
 from tensorark.core.brief import brief
-from tensorark.files import File, PathLike
+from tensorark.files import PathLike
 from tensorark.files.view import TensorView
 from tensorark.layouts.nm import values as nm
 from tensorark.layouts.nm.rules import ID
-from tensorark.layouts.payload import Bytes
+from tensorark.layouts.payload import Bytes, Reader
 
-__all__ = ["Counted", "counts", "first_groups"]
+__all__ = ["Counts", "counts", "first_groups"]
 
 _COUNTABLE = frozenset({"f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "u8"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counts:
     """What the weights and the mask of one tensor hold.
 
     `pattern` is the N:M of the file, None for dense; `detected` the tightest that the zeros of a
@@ -57,7 +57,7 @@ def counts(
     names: Iterable[str] | None = None,
     *,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Counted]:
+) -> Iterator[Counts]:
     """Yield what each tensor holds that is dense or N:M; others are passed over.
 
     Raises:
@@ -70,7 +70,7 @@ def counts(
             if _is_countable(view):
                 for part in view.parts.values():
                     file.prove_part(part)
-                yield _counted(view, _reader(file, view))
+                yield _count(view, Reader(file, view.tensor))
             if progress is not None:
                 progress(view.nbytes)
 
@@ -105,12 +105,12 @@ def _is_countable(view: TensorView) -> bool:
     )
 
 
-def _counted(view: TensorView, read: Bytes) -> Counted:
+def _count(view: TensorView, read: Bytes) -> Counts:
     found = nm.census(view.tensor, read)
     sparse = view.layout == ID and not found.pattern.is_dense
     wrong = sum(groups for bits, groups in found.bits.items() if bits != found.pattern.n)
-    detected = None if sparse else _detected(view, read)
-    return Counted(
+    detected = None if sparse else _detect(view, read)
+    return Counts(
         name=view.name,
         pattern=str(found.pattern) if sparse else None,
         detected=detected,
@@ -126,7 +126,7 @@ def _counted(view: TensorView, read: Bytes) -> Counted:
     )
 
 
-def _detected(view: TensorView, read: Bytes) -> str | None:
+def _detect(view: TensorView, read: Bytes) -> str | None:
     """Return the tightest N:M of a dense matrix."""
     if view.layout != "dense" or view.ndim != 2 or not view.size:
         return None
@@ -139,14 +139,3 @@ def _detected(view: TensorView, read: Bytes) -> str | None:
         if search.is_hopeless:
             return None
     return None if search.found is None else str(search.found)
-
-
-def _reader(file: File, view: TensorView) -> Bytes:
-    def read(role: str, start: int = 0, stop: int | None = None) -> memoryview:
-        part = view.parts[role]
-        end = part.nbytes if stop is None else stop
-        if end <= start:
-            return memoryview(b"")
-        return file.ranges(part, ("objects", view.name, "parts", role))(start, end - start)
-
-    return read
