@@ -43,8 +43,8 @@ from tensorark.files import File as File
 from tensorark.files import open as open  # noqa: A004 - the verb users know
 from tensorark.files import validate as validate
 from tensorark.files.view import TensorView as TensorView
-from tensorark.integrity.diff import Change as Change
-from tensorark.integrity.diff import Difference as Difference
+from tensorark.integrity.change import Change as Change
+from tensorark.integrity.change import Difference as Difference
 from tensorark.integrity.diff import diff as diff
 from tensorark.integrity.identity import content_digest as content_digest
 from tensorark.integrity.keys import make_key as make_key

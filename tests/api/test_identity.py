@@ -15,8 +15,9 @@ import xxhash
 import tensorark
 import tensorark.numpy as ark
 from tensorark.core.model import Catalog, Part, Raw, Tensor
+from tensorark.formats.ninfer.describe import STATEMENTS
 from tensorark.formats.ninfer.holdings import description_of
-from tensorark.integrity.diff import STATEMENTS, diff_parameters
+from tensorark.integrity.diff_parameters import diff_parameters
 from tensorark.integrity.sign import signature_path
 from tensorark.integrity.verify_signature import verify_signature
 from tests.unit.formats.ninfer.sets import DIRECTORY, OBJECTS, PAYLOAD, TOKENS, model, write_set

@@ -12,7 +12,10 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.overlay import delta
 from tensorark.errors import escaped
-from tensorark.integrity.diff import STATEMENTS, Change, Difference, diff, diff_parameters
+from tensorark.formats.ninfer.describe import STATEMENTS
+from tensorark.integrity.change import Change, Difference
+from tensorark.integrity.diff import diff
+from tensorark.integrity.diff_parameters import diff_parameters
 from tensorark.report.plain import plain
 from tensorark.report.text import counted, value_text
 

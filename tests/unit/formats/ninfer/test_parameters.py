@@ -11,7 +11,7 @@ import pytest
 from tensorark import files
 from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported
 from tensorark.formats.ninfer.parameters import logical_tensor, parameters
-from tensorark.integrity.diff import diff_parameters
+from tensorark.integrity.diff_parameters import diff_parameters
 from tensorark.integrity.verify import verify
 from tensorark.layouts.numbers.hadamard import hadamard_transform
 from tensorark.ninfer.rotation import auxiliary
