@@ -13,8 +13,7 @@ from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.errors import escaped
 from tensorark.files import File
-from tensorark.files.parameters import directory_of
-from tensorark.formats.ninfer.directory import Directory
+from tensorark.formats.ninfer.directory import Directory, directory_of
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, Piece
 from tensorark.report.text import counted, shape_text
 

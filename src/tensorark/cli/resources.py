@@ -14,7 +14,7 @@ from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, ReadFailed, escaped
-from tensorark.files.parameters import directory_of
+from tensorark.formats.ninfer.directory import directory_of
 from tensorark.io.inputs import note_path
 from tensorark.ninfer.resources import read_resource, replace_resources, resources
 from tensorark.report.text import nbytes_text

@@ -238,7 +238,7 @@ def prepared(file: File, target: Format, masking: Masking = "checked") -> File:
         InvalidInput: when there is no such `masking`.
         Unsupported: for a quantised tensor, unless `masking` says what becomes of it.
     """
-    if file.format.name == "safetensors":
+    if file.format.numbered:
         require_whole(file.path)
     return file if target.holds_masks else densified(file, masking)
 

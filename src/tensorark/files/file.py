@@ -225,7 +225,8 @@ class File(Mapping[str, TensorView]):
         Raises:
             InvalidInput: when the file is no such artifact.
         """
-        from tensorark.files.parameters import ParameterViews, directory_of
+        from tensorark.files.parameters import ParameterViews
+        from tensorark.formats.ninfer.directory import directory_of
 
         return ParameterViews(self, directory_of(self.catalog.native, self.path))
 

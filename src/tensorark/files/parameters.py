@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tensorark.errors import InvalidInput, LimitExceeded, Unsupported, escaped
+from tensorark.errors import LimitExceeded, Unsupported, escaped
 from tensorark.files.view import Payload, TensorView
 from tensorark.formats.ninfer.directory import Directory
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, logical_tensor, reshaped
@@ -168,15 +168,3 @@ class ParameterViews(Mapping[str, ParameterView]):
 
     def __len__(self) -> int:
         return len(self._parameters)
-
-
-def directory_of(native: object, path: str | None = None) -> Directory:
-    """Return the directory of an opened artifact, `native` being what its catalog keeps.
-
-    Raises:
-        InvalidInput: when it is no NInfer artifact.
-    """
-    if not isinstance(native, Directory):
-        detail = "only a NInfer artifact has parameters, uses and resources"
-        raise InvalidInput(detail, code="not-ninfer", path=path)
-    return native

@@ -77,7 +77,8 @@ class Format:
     size is meant to be one; it is total and never raises. `read` is the conversation that opens it.
 
     Opening: `folder` is the format of a folder of such files that no file lists, and `has_root`
-    says whether the opened file stands for the others. Siblings are found by `judge_shard`, which
+    says whether the opened file stands for the others. Files of a format that is `numbered` may be
+    pieces of a model, and say so by their names. Siblings are found by `judge_shard`, which
     says from both ends of a file why it is no shard, where the catalog tells size and digest; else
     by the judge that `continuation` gives, of a label, a head and a size.
 
@@ -114,6 +115,7 @@ class Format:
 
     folder: Format | None = None
     has_root: bool = True
+    numbered: bool = False
     judge_shard: Callable[[bytes, bytes], str | None] | None = None
     continuation: Callable[[Catalog], Callable[[str, bytes, int], None]] | None = None
 

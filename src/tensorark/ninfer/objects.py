@@ -21,8 +21,7 @@ from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File
 from tensorark.files.derived import Recast
-from tensorark.files.parameters import directory_of
-from tensorark.formats.ninfer.directory import Stored
+from tensorark.formats.ninfer.directory import Stored, directory_of
 from tensorark.formats.ninfer.holdings import ATTRIBUTE
 from tensorark.formats.ninfer.plan import Plan, restore
 from tensorark.formats.ninfer.write import require_packed

@@ -18,11 +18,11 @@ from tensorark.errors import (
     quoted,
 )
 from tensorark.files import File, PathLike
-from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer.directory import (
     Directory,
     Stored,
     StoredResource,
+    directory_of,
 )
 from tensorark.formats.ninfer.plan import payload_size, plan
 from tensorark.formats.ninfer.write import refuse_strays

@@ -9,8 +9,8 @@ from tensorark.conversion.ledger import gaps_of
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.files import PathLike
-from tensorark.files.parameters import directory_of
 from tensorark.formats.ninfer import NINFER
+from tensorark.formats.ninfer.directory import directory_of
 from tensorark.formats.ninfer.write import refuse_strays
 from tensorark.io.inputs import operation
 from tensorark.writing.planned import write

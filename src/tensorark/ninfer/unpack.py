@@ -27,10 +27,10 @@ from tensorark.core.writing import Options
 from tensorark.errors import Unsupported, quoted
 from tensorark.files import File
 from tensorark.files.derived import Pieces, Recast, computed
-from tensorark.files.parameters import ParameterView, directory_of
+from tensorark.files.parameters import ParameterView
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import Parameter, Source
-from tensorark.formats.ninfer.directory import Directory
+from tensorark.formats.ninfer.directory import Directory, directory_of
 from tensorark.formats.ninfer.plan import encode_json
 from tensorark.formats.safetensors import SAFETENSORS
 from tensorark.io.fileset import publish_folder

@@ -90,7 +90,7 @@ def generation(path: PathLike, *, align: int | None = None) -> Iterator[Generati
 
 
 def _refuse(file: files.File) -> NoReturn:
-    if file.format.name == "zt":
+    if file.format.grows:
         raise InvalidInput(
             "a data shard has no manifest that could be amended",
             code="data-shard",

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, cast
 
 from tensorark.core.matching import near
 from tensorark.core.model import Blob, Part, Raw, Tensor
-from tensorark.errors import NotFound, Where
+from tensorark.errors import InvalidInput, NotFound, Where
 from tensorark.formats.ninfer.address import Address
 from tensorark.formats.ninfer.frame import HEADER_SIZE, Frame
 from tensorark.layouts.ninfer.geometry import (
@@ -504,3 +504,15 @@ __all__ = [
     "resource_tensor",
     "tensor_of",
 ]
+
+
+def directory_of(native: object, path: str | None = None) -> Directory:
+    """Return the directory of an opened artifact, `native` being what its catalog keeps.
+
+    Raises:
+        InvalidInput: when it is no NInfer artifact.
+    """
+    if not isinstance(native, Directory):
+        detail = "only a NInfer artifact has parameters, uses and resources"
+        raise InvalidInput(detail, code="not-ninfer", path=path)
+    return native

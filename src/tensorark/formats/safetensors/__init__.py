@@ -23,6 +23,7 @@ SAFETENSORS: Final = Format(
     sniff=read.sniff,
     read=read.read,
     rules=read.RULES,
+    numbered=True,
     metadata=lambda catalog: catalog.native.metadata,
     holds=read.holds,
     write=write,
