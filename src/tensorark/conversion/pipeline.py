@@ -265,17 +265,17 @@ def target_of(path: PathLike, name: str | None = None) -> Format:
         InvalidInput: when none such is written.
     """
     suffix = Path(path).suffix
-    written = {each.name: each for each in targets()}
-    suffixes = {end: each for each in targets() for end in each.suffixes if end.startswith(".")}
-    found = suffixes.get(suffix) if name is None else written.get(name)
-    if found is None:
-        raise InvalidInput(
-            "no such format is written" if name else "the suffix names no format that is written",
-            code="target",
-            expected=" ".join(written if name else suffixes),
-            found=name or suffix or "no suffix",
-        )
-    return found
+    for each in FORMATS:
+        fits = suffix in each.suffixes if name is None else name == each.name
+        if fits and each.write is not None:
+            return each
+    ends = (end for each in targets() for end in each.suffixes if end.startswith("."))
+    raise InvalidInput(
+        "no such format is written" if name else "the suffix names no format that is written",
+        code="target",
+        expected=" ".join((each.name for each in targets()) if name else ends),
+        found=name or suffix or "no suffix",
+    )
 
 
 _CHOICES: Final = (

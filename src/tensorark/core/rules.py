@@ -192,7 +192,7 @@ class Reading:
         """Return the first fault of `doc`, after all of them where they are gathered."""
         first: Rejected | None = None
         for each in rules:
-            for fault in each(doc):
+            for fault in each.check(doc):
                 if self.gathered is not None and self._is_told(each, self.gathered):
                     first = first or each.rejection(fault)
                     break

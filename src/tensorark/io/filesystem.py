@@ -45,10 +45,7 @@ def filesystem(path: str | os.PathLike[str], table: Path = _TABLE) -> str | None
             continue
         point = _ESCAPED.sub(lambda match: bytes([int(match[1], 8) & 0xFF]), fields[4])
         # A later line of the same point was mounted over the earlier one.
-        if len(point) >= best and _holds(point, wanted):
+        below = point.rstrip(b"/") + b"/"
+        if len(point) >= best and (wanted == point or wanted.startswith(below)):
             best, kind = len(point), after.split(b" ", 1)[0].decode("ascii", "replace")
     return kind
-
-
-def _holds(point: bytes, path: bytes) -> bool:
-    return path == point or path.startswith(point.rstrip(b"/") + b"/")
