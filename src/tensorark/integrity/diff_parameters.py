@@ -12,9 +12,9 @@ from tensorark import files
 from tensorark.core.model import Part
 from tensorark.core.progress import Progress
 from tensorark.files import File, PathLike
-from tensorark.files.parameters import ParameterView, directory_of
+from tensorark.files.parameters import ParameterView
 from tensorark.formats.ninfer.describe import describe, parse_description, statements
-from tensorark.formats.ninfer.directory import Binding
+from tensorark.formats.ninfer.directory import Binding, directory_of
 from tensorark.formats.ninfer.uses import of_use
 from tensorark.integrity.change import Change, Difference
 from tensorark.integrity.compare_values import compare_parameters
