@@ -98,7 +98,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "hadamard-width": "The axis is not a whole number of rotation blocks.",
         "hot-profile": "This is no profile of hot tokens.",
         "import-encoding": "The checkpoint does not hold the parameter in the format to import.",
-        "import-rows": "The imported rows are not whole blocks.",
         "import-scales": "The imported scales do not fit the codes.",
         "index": "The index does not fit what is written.",
         "io": "A file is read by `auto`, `mmap` or `pread`.",

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorark.errors import InvalidInput, Unsupported
-from tensorark.layouts.ninfer import decoding, fp8, imports, nvfp4
+from tensorark.layouts.ninfer import decoding, fp8, nvfp4
 from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.encoding import (
     METHODS,
@@ -24,9 +24,11 @@ from tensorark.layouts.ninfer.encoding import (
     encode_rows,
     join,
     method_of,
+    pack_groups,
 )
 from tensorark.layouts.ninfer.geometry import GGUF, GROUPED, LAYOUT_OF, Geometry, geometry
 from tensorark.layouts.ninfer.groups import CODINGS, pack, unpack
+from tensorark.layouts.ninfer.small_floats import as_octets, bf16_words
 from tests.unit.layouts import scalar
 
 SHARED = Path(os.environ.get("TENSORARK_SHARED") or Path(__file__).resolve().parents[4] / "shared")
@@ -71,17 +73,17 @@ def test_published_objects_have_our_size_and_decode_bit_by_bit(name):
     assert found.tobytes() == expected.tobytes()
 
 
-ENCODED = [name for name, each in TENSORS.items() if "input" in each]
+ENCODED = [
+    name
+    for name, each in TENSORS.items()
+    if "input" in each and each["format"] not in GGUF and each["encoder"] != "import_encoded"
+]
 
 
-@pytest.mark.parametrize("name", [each for each in ENCODED if TENSORS[each]["format"] not in GGUF])
+@pytest.mark.parametrize("name", ENCODED)
 def test_published_inputs_are_encoded_byte_by_byte(name):
     known = TENSORS[name]
     values = vector(known["input"])
-    if known["encoder"] == "import_encoded":
-        rows, columns = known["shape"]
-        assert imports.import_q2_0(values.reshape(rows, -1), columns) == payload(name)
-        return
     if "bf16" in known["input_kind"]:
         values = values.view(ml_dtypes.bfloat16)
     elif "fp32 words" in known["input_kind"]:
@@ -95,18 +97,37 @@ def payload(name: str) -> bytes:
     return (VECTORS / TENSORS[name]["payload"]).read_bytes()
 
 
+def of_groups(format_: str, columns: int, codes: np.ndarray, scales: np.ndarray) -> bytes:
+    """The object of codes [rows, groups, group] and FP16 scales [rows, groups], with padding."""
+    whole, group = laid(format_, len(codes), columns), GROUPED[format_].group
+    used = -(-columns // group)
+    padded = np.zeros((len(codes), whole.plane("scales").stride // 2, group), np.int8)
+    padded[:, :used] = codes[:, :used]
+    padded.reshape(len(codes), -1)[:, columns:] = 0
+    words = np.zeros(padded.shape[:2], np.float16)
+    words[:, :used] = scales[:, :used]
+    return join(whole, pack_groups(format_, padded, words))
+
+
+def of_nvfp4(codes: np.ndarray, scales: np.ndarray, divisors: np.ndarray) -> bytes:
+    """The object of codes [rows, columns / 2], scales in natural order and divisors."""
+    whole = laid("nvfp4", len(codes), 2 * codes.shape[1], divisors=divisors.size)
+    planes = {"codes": codes, "scales": nvfp4.swizzle(scales), "divisors": as_octets(divisors)}
+    return join(whole, planes)
+
+
 @pytest.mark.parametrize("name", [name for name, each in TENSORS.items() if "words" in each])
 def test_published_codes_and_scales_are_packed_byte_by_byte(name):
     known = TENSORS[name]
     words = {role: vector(path) for role, path in known["words"].items()}
     format_, columns = known["format"], known["shape"][1]
     if format_ in GROUPED:
-        made = imports.import_groups(format_, columns, words["codes"], words["scales"])
+        made = of_groups(format_, columns, words["codes"], words["scales"])
     elif format_ == "nvfp4":
-        divisors = words["divisors"].view(np.float32)
-        made = imports.import_nvfp4(words["packed"], words["scales"], divisors)
+        made = of_nvfp4(words["packed"], words["scales"], words["divisors"].view(np.float32))
     elif format_ == "fp8_e4m3fn_row_bf16":
-        made = imports.import_fp8(words["codes"], floats(words["scales"]))
+        scales = as_octets(bf16_words(floats(words["scales"])))
+        made = join(laid(format_, *known["shape"]), {"codes": words["codes"], "scales": scales})
     else:
         octets = [words["codes"], words["scales"].reshape(-1, 1).view(np.uint8)]
         made = np.concatenate(octets, axis=1).tobytes()
@@ -132,8 +153,8 @@ def test_what_published_encoders_refuse_is_refused(case):
             scales[5, 2] = int(value.split()[1], 16)
         else:
             divisor[0] = float(value.split()[1])
-        with pytest.raises(InvalidInput, match="cannot be stored"):
-            imports.import_nvfp4(codes, scales, divisor)
+        document = Payload((), laid("nvfp4", 128, 64), memoryview(of_nvfp4(codes, scales, divisor)))
+        assert [fault for each in CONTENT_RULES for fault in each(document)]
 
 
 # ------------------------------------------------------------------------------------ known by hand
@@ -171,14 +192,6 @@ def test_codes_are_packed_as_computed_by_hand():
     for name, (codes, base, high) in cases.items():
         found = pack(CODINGS[FULL[name]], np.array(codes, np.int8))
         assert [each.tobytes().hex(" ") for each in found] == [base, high], name
-
-
-@pytest.mark.parametrize("take", [imports.import_q2_0, imports.import_q8_0])
-@pytest.mark.parametrize(("columns", "nbytes"), [(64, 19), (65, 18), (63, 0), (64, 36), (128, 18)])
-def test_rows_that_are_no_whole_blocks_are_refused(take, columns, nbytes):
-    with pytest.raises(InvalidInput) as caught:
-        take(np.zeros((2, nbytes), np.uint8), columns)
-    assert caught.value.code == "import-rows"
 
 
 @pytest.mark.parametrize(
@@ -396,7 +409,7 @@ def test_any_codes_and_scales_decode_to_one_rounded_product(name):
     low, high = CODINGS[FULL[name]].low, CODINGS[FULL[name]].high
     codes = rng.integers(low, high + 1, (5, 2, scalar.GROUP[name])).astype(np.int8)
     words = np.array([[0x3C01, 0xBC00], [0x0001, 0x8001], [0x7BFF, 0x0400], [0x3555, 1], [2, 3]])
-    data = imports.import_groups(FULL[name], columns, codes, words.astype("<u2").view(np.float16))
+    data = of_groups(FULL[name], columns, codes, words.astype("<u2").view(np.float16))
     found = decoding.decode(laid(FULL[name], 5, columns), memoryview(data))
     for row, group, lane in np.ndindex(codes.shape):
         product = scalar.number(int(words[row, group]), scalar.F16) * int(codes[row, group, lane])
@@ -409,7 +422,7 @@ def test_nvfp4_products_are_divided_with_one_rounding():
     codes = rng.integers(0, 256, (256, 32)).astype(np.uint8)
     scales = rng.integers(0, 0x7F, (256, 4)).astype(np.uint8)
     divisors = np.array([3.0, 0.7], np.float32)
-    data = imports.import_nvfp4(codes, scales, divisors)
+    data = of_nvfp4(codes, scales, divisors)
     whole = laid("nvfp4", 256, 64, divisors=2)
     found = decoding.decode(whole, memoryview(data))
     for row, column in [(0, 0), (1, 17), (127, 63), (128, 0), (200, 33), (255, 62)]:
@@ -452,7 +465,7 @@ def test_any_legal_codes_survive_packing_and_are_judged_sound(name, size, data):
     coding = CODINGS[format_]
     codes = rng.integers(coding.low, coding.high + 1, (rows, used, group)).astype(np.int8)
     scales = rng.uniform(0.01, 2, (rows, used)).astype(np.float16)
-    made = imports.import_groups(format_, columns, codes, scales)
+    made = of_groups(format_, columns, codes, scales)
     whole = laid(format_, rows, columns)
     found = unpacked(format_, made, rows, columns).reshape(rows, -1)[:, :columns]
     assert (found == codes.reshape(rows, -1)[:, :columns]).all()
@@ -549,29 +562,8 @@ def test_bytes_of_another_size_are_refused():
         decoding.decode(laid("int32", 2, 2), memoryview(bytes(16)), 0, 3)
 
 
-def test_q8_0_blocks_are_imported_when_their_words_are_legal():
-    block = np.zeros((1, 34), np.uint8)
-    block[0, :2] = np.array([0.5], np.float16).view(np.uint8)
-    block[0, 2:] = np.arange(32) - 16
-    made = imports.import_q8_0(block, 32)
-    found = decoding.decode(laid("q8_g32_fp16", 1, 32), memoryview(made))
-    assert found.tolist() == [[(each - 16) / 2 for each in range(32)]]
-    block[0, 5] = 0x80
-    with pytest.raises(InvalidInput, match="no word"):
-        imports.import_q8_0(block, 32)
-    block[0, 5], block[0, :2] = 1, (0, 0)
-    with pytest.raises(InvalidInput, match="under a scale of zero"):
-        imports.import_q8_0(block, 32)
-
-
-def test_equal_divisors_are_stored_once():
-    codes, scales = np.zeros((256, 32), np.uint8), np.zeros((256, 4), np.uint8)
-    made = imports.import_nvfp4(codes, scales, np.array([2, 2], np.float32))
-    assert len(made) == laid("nvfp4", 256, 64).nbytes
-
-
 def test_a_reciprocal_is_rounded_once():
-    assert imports.reciprocal(np.float32(3)) == np.float32(1 / 3)
+    assert nvfp4.reciprocal(np.float32(3)) == np.float32(1 / 3)
 
 
 def test_planes_are_joined_with_zeros_between():

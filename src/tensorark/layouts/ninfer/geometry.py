@@ -209,11 +209,6 @@ def divisors_of(tensor: Tensor) -> int:
     return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
 
 
-def encoded_size(format_: str, layout: str, shape: tuple[int, ...], divisors: int = 1) -> int:
-    """Return the encoded bytes of an object; raises as `geometry` does."""
-    return geometry(format_, layout, shape, divisors).nbytes
-
-
 def unknown(format_: str, layout: str) -> tuple[str, str, str] | None:
     """Say what of an object cannot be interpreted: detail, code and the id; None if it can be."""
     if layout not in _PLANS:

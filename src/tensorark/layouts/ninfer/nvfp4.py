@@ -91,6 +91,12 @@ def divisor_of(largest: float) -> np.float32:
     return divisor
 
 
+def reciprocal(multiplier: np.float32) -> np.float32:
+    """Return the divisor that stands for a multiplier, rounded to float32."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.float32(np.float32(1) / multiplier)
+
+
 def quantize(values: Floats, divisor: np.float32, *, rescued: bool = True) -> tuple[Octets, Octets]:
     """Return codes [rows, columns / 2] and scales [rows, columns / 16] of float32 values.
 

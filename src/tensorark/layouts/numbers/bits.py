@@ -84,11 +84,3 @@ def unpack_stream(data: memoryview, bits: int) -> Codes:
     for place in range(bits):
         codes |= planes[:, place] << np.uint8(place)
     return codes
-
-
-def pack_stream(codes: Codes, bits: int) -> Codes:
-    """Pack codes into a stream as `unpack_stream` reads it; they must fill whole bytes."""
-    if 8 % bits == 0:
-        return pack(codes, bits)
-    planes = (codes[:, None] >> np.arange(bits, dtype=np.uint8)) & 1
-    return np.packbits(planes, bitorder="little")

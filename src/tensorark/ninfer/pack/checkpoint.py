@@ -216,7 +216,7 @@ class Rows:
     def _scalar(self, divisor: str, multiplier: str) -> np.float32:
         import numpy as np
 
-        from tensorark.layouts.ninfer.imports import reciprocal
+        from tensorark.layouts.ninfer.nvfp4 import reciprocal
 
         is_packed = self.checkpoint.has(f"{self.prefix}.weight_packed")
         name = f"{self.prefix}.{divisor if is_packed else multiplier}"
