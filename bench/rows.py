@@ -130,17 +130,17 @@ def _make_artifact(path: Path, arrays: dict[str, Array]) -> bytes:
 
 def _encoded(format_: str) -> bytes:
     """Return an object of `MATRIX`: random codes, or random weights where that is the way."""
-    from tensorark.layouts.ninfer import encoding, groups
+    from tensorark.layouts.ninfer import groups, make
 
     rng = np.random.default_rng(11)
     whole = _geometry(format_)
     if format_ not in groups.CODINGS:
-        return encoding.encode(whole, rng.standard_normal(MATRIX, np.float32))
+        return make.encode(whole, rng.standard_normal(MATRIX, np.float32))
     coding = groups.CODINGS[format_]
     count = MATRIX[1] // coding.group
     codes = rng.integers(coding.low, coding.high, (MATRIX[0], count, coding.group), np.int8, True)  # noqa: FBT003 - numpy's endpoint
     scales = rng.uniform(0.01, 0.02, (MATRIX[0], count)).astype(np.float16)
-    return encoding.join(whole, encoding.pack_groups(format_, codes, scales))
+    return make.join(whole, make.pack_groups(format_, codes, scales))
 
 
 def _geometry(format_: str) -> ninfer.Geometry:

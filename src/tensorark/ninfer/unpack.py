@@ -157,7 +157,7 @@ def _pieces(runs: list[tuple[View, int, int]], dtype: str) -> Iterator[memoryvie
 
 
 def _words(values: Array, dtype: str) -> memoryview:
-    from tensorark.layouts.ninfer.encoding import cast_direct
+    from tensorark.layouts.ninfer.make import cast_direct
     from tensorark.layouts.ninfer.small_floats import as_octets
 
     format_ = next(name for name, each in _EXACT.items() if each == dtype)

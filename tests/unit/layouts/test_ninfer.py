@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.layouts.ninfer import decoding, fp8, nvfp4
 from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
-from tensorark.layouts.ninfer.encoding import (
+from tensorark.layouts.ninfer.geometry import GGUF, GROUPED, LAYOUT_OF, Geometry, geometry
+from tensorark.layouts.ninfer.groups import CODINGS, pack, unpack
+from tensorark.layouts.ninfer.make import (
     METHODS,
     cast_direct,
     encode,
@@ -26,8 +28,6 @@ from tensorark.layouts.ninfer.encoding import (
     method_of,
     pack_groups,
 )
-from tensorark.layouts.ninfer.geometry import GGUF, GROUPED, LAYOUT_OF, Geometry, geometry
-from tensorark.layouts.ninfer.groups import CODINGS, pack, unpack
 from tensorark.layouts.ninfer.small_floats import as_octets, bf16_words
 from tests.unit.layouts import scalar
 

@@ -14,8 +14,8 @@ from tensorark.layouts.gate import assemble, judge
 from tensorark.layouts.ninfer import remarks as notes
 from tensorark.layouts.ninfer import values as layouts
 from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
-from tensorark.layouts.ninfer.encoding import encode
 from tensorark.layouts.ninfer.geometry import LAYOUT_OF, geometry
+from tensorark.layouts.ninfer.make import encode
 from tensorark.layouts.ninfer.values import elements
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tensorark.errors import InvalidInput
-from tensorark.layouts.ninfer.encoding import encode, method_of
 from tensorark.layouts.ninfer.geometry import geometry
 from tensorark.layouts.ninfer.groups import CODINGS, quantize
+from tensorark.layouts.ninfer.make import encode, method_of
 from tensorark.layouts.ninfer.scale_search import search
 
 FORMATS = [name for name, coding in CODINGS.items() if coding.qmax]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorark.layouts.ninfer.encoding import cast_direct
+from tensorark.layouts.ninfer.make import cast_direct
 from tensorark.layouts.numbers.dtypes import numpy_dtype
 from tensorark.layouts.numbers.rounding import rounded
 

@@ -255,7 +255,7 @@ def _divisor(work: _Work, name: str) -> bytes:
 
 
 def _parent(work: _Work, index: int, group: Group) -> Parent:
-    from tensorark.layouts.ninfer.encoding import method_of
+    from tensorark.layouts.ninfer.make import method_of
 
     members = tuple(work.members[name] for name in group)
     choice, shape = work.choices[group[0]], members[0].parameter.shape

@@ -13,9 +13,9 @@ import numpy as np
 
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.layouts.ninfer import fp8, groups, nvfp4
-from tensorark.layouts.ninfer import scale_search as searching
 from tensorark.layouts.ninfer.decoding import BLOCK, ELEMENT, Array, Planes
 from tensorark.layouts.ninfer.geometry import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
+from tensorark.layouts.ninfer.scale_search import search as search_scales
 from tensorark.layouts.ninfer.small_floats import Floats, Octets, as_octets
 from tensorark.layouts.numbers.rounding import rounded
 
@@ -143,7 +143,7 @@ def _encode_groups(whole: Geometry, floats: Floats, *, search: bool) -> dict[str
     padded = np.zeros((len(floats), per_row * stored.group), np.float32)
     padded[:, : whole.columns] = floats
     values = padded.reshape(len(floats), per_row, stored.group)
-    quantize = searching.search if search else groups.quantize
+    quantize = search_scales if search else groups.quantize
     codes, scales = quantize(groups.CODINGS[whole.format], values)
     return pack_groups(whole.format, codes, scales)
 
