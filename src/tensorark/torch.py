@@ -68,7 +68,7 @@ def save_file(
     Views and shared tensors are stored by value; in a `.zt`, equal tensors share a blob.
 
     Raises:
-        InvalidInput: when a tensor is sparse, nested, quantised, of a subclass, without data, or of
+        InvalidInput: when a tensor is sparse, nested, quantized, of a subclass, without data, or of
             a type without a storage type; and when it is no tensor.
     """
     from tensorark.conversion.save import save_arrays

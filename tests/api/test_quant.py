@@ -1,4 +1,4 @@
-"""Quantising on purpose: the stated bound, the reported error, what is stored."""
+"""Quantizing on purpose: the stated bound, the reported error, what is stored."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_no_element_of_a_block_is_off_by_more_than_its_share(source, element, si
 
 @given(st.data())
 def test_what_the_codes_can_say_is_kept_exactly(data):
-    """Quantising what came out of dequantising changes nothing, given the same range."""
+    """Quantizing what came out of dequantizing changes nothing, given the same range."""
     steps = data.draw(st.lists(st.integers(-7, 7), min_size=16, max_size=16))
     steps[0], steps[8] = 7, -7
     array = np.array(steps, np.float32).reshape(2, 8) * 0.375
@@ -130,7 +130,7 @@ def test_a_vector_may_have_a_scale_for_each_element():
     assert np.abs(dequantize(made.laid) - [1, -2, 0]).max() <= made.max_error < 0.008
 
 
-def test_nothing_at_all_is_quantised():
+def test_nothing_at_all_is_quantized():
     for made in (quantize(np.empty((0, 32))), quantize(np.empty((4, 0)), group_size=1)):
         assert dequantize(made.laid).shape == made.laid.shape
         assert (made.max_error, made.mean_error) == (0, 0)
@@ -162,7 +162,7 @@ def test_nothing_at_all_is_quantised():
         (lambda: quantize_mx(np.ones(32) * 1e39), "scale"),
     ],
 )
-def test_what_cannot_be_quantised_is_refused(make, code):
+def test_what_cannot_be_quantized_is_refused(make, code):
     with pytest.raises(tensorark.InvalidInput) as caught:
         make()
     assert caught.value.code == code

@@ -14,7 +14,7 @@ import tensorark.numpy as ark
 from conformance.build import seekable as by_hand
 from tensorark.core.rules import Reading
 from tensorark.encodings import compression, find
-from tensorark.encodings.encoding import Stored
+from tensorark.encodings.encoding import StoredBytes
 from tensorark.encodings.zstd.rules import ID
 from tests.conformance.zstd_judge import Broken, decode
 from tests.property.strategies import arrays, names
@@ -41,7 +41,7 @@ def opened(stored, nbytes, **reading):
         assert count <= nbytes
         return memoryview(bytearray(count))
 
-    part = Stored(nbytes=len(stored), read=read)
+    part = StoredBytes(nbytes=len(stored), read=read)
     return find(ID).open(part, nbytes, Reading(**reading), allocate)
 
 

@@ -67,7 +67,7 @@ def test_safetensors_holds_what_its_shape_needs_below_two_to_the_64(shape, dtype
     assert bool(list(refusals([tensor]))) == refused
 
 
-def quantised(folder, zeros, zero_dtype, scale, codes, attributes=None, *, count=None):
+def quantized(folder, zeros, zero_dtype, scale, codes, attributes=None, *, count=None):
     """One group of eight-bit codes with one scale, and maybe a plain zero point."""
     objects = {
         "shape": [1, count or len(codes)],
@@ -105,7 +105,7 @@ CODES = [*range(256)]
 )
 def test_a_plain_zero_point_is_taken_off_exactly(tmp_path, zero, dtype):
     facts = {"zero_point": {"form": "tensor", "packing": "plain"}}
-    path = quantised(tmp_path, zero, dtype, 1 / 3, CODES, facts)
+    path = quantized(tmp_path, zero, dtype, 1 / 3, CODES, facts)
     with tensorark.open(path) as file:
         found = file["t"].numpy().reshape(-1).tolist()
     assert found == reference(CODES, np.array([zero], dtype)[0].item(), 1 / 3)
@@ -116,7 +116,7 @@ def test_a_plain_zero_point_is_taken_off_exactly(tmp_path, zero, dtype):
 )
 def test_an_implied_zero_point_is_taken_off_exactly(tmp_path, zero):
     facts = {"zero_point": {"form": "implied", "value": zero}}
-    path = quantised(tmp_path, None, "", 1 / 3, CODES, facts)
+    path = quantized(tmp_path, None, "", 1 / 3, CODES, facts)
     with tensorark.open(path) as file:
         found = file["t"].numpy().reshape(-1).tolist()
     assert found == reference(CODES, zero, 1 / 3)
@@ -126,7 +126,7 @@ def test_an_implied_zero_point_is_taken_off_exactly(tmp_path, zero):
 def test_a_range_ends_inside_a_byte_of_packed_codes(tmp_path, stop):
     packing = {"word": "u8", "order": "lsb_first", "per_word": 2}
     facts = {"bits": 4, "packing": packing, "zero_point": {"form": "none"}}
-    path = quantised(tmp_path, None, "", 0.5, [0x21, 0x43, 0x65, 0x87], facts, count=8)
+    path = quantized(tmp_path, None, "", 0.5, [0x21, 0x43, 0x65, 0x87], facts, count=8)
     with tensorark.open(path) as file:
         found = file["t"].elements(0, stop).tolist()
     assert found == [(code + 1) / 2 for code in range(stop)]

@@ -91,7 +91,7 @@ def _pieces(file: File, tensor: Tensor, role: str, report: Casting) -> Iterator[
     import numpy as np
 
     from tensorark.layouts.numbers.dtypes import numpy_dtype
-    from tensorark.layouts.numbers.rounding import rounded
+    from tensorark.layouts.numbers.rounding import round_to
 
     part = tensor.parts[role]
     element, goal = numpy_dtype(part.dtype), numpy_dtype(report.dtype)
@@ -101,7 +101,7 @@ def _pieces(file: File, tensor: Tensor, role: str, report: Casting) -> Iterator[
         data = read(role, start * element.itemsize, stop * element.itemsize)
         before = np.frombuffer(data, element)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            after = rounded(before, goal)
+            after = round_to(before, goal)
             for at in range(0, before.size, _NOTED):
                 _note(before[at : at + _NOTED], after[at : at + _NOTED], report)
         yield octets(after)

@@ -21,7 +21,7 @@ from tensorark.layouts.nm.rules import ID
 from tensorark.layouts.payload import Bytes
 
 if TYPE_CHECKING:
-    from tensorark.layouts.nm.values import Window
+    from tensorark.layouts.nm.window import Window
     from tensorark.layouts.numbers.dtypes import Array
 
 Masking = Literal["checked", "masked", "stored"]
@@ -79,10 +79,10 @@ def octets(values: Array) -> memoryview:
 
 
 def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]) -> Tensor:
-    from tensorark.layouts.nm import values as nm
+    from tensorark.layouts.nm.window import window_of
     from tensorark.layouts.numbers.dtypes import ids_of
 
-    window = nm.window_of(tensor, reader(file, tensor))
+    window = window_of(tensor, reader(file, tensor))
     is_plain = window.sparse.dtype == "int8" and not window.is_scaled  # the codes are the values
     if masking == "checked" and window.sparse.is_quantized and not is_plain:
         raise Unsupported(
@@ -102,13 +102,13 @@ def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]
 
 def _pieces(window: Window, masking: Masking) -> Iterator[memoryview]:
     """Yield the dense bytes of a tensor."""
-    from tensorark.layouts.nm import values as nm
+    from tensorark.layouts.nm.zeros import differences
 
     chosen = replace(window, masked=window.masked and masking != "stored")
     for start, stop in window.cuts(0, window.sparse.elements):
         found = chosen.values(start, stop)
         if masking == "checked" and window.masked:
-            stray = nm.differences(found, window.raw(start, stop))
+            stray = differences(found, window.raw(start, stop))
             if stray:
                 name = window.tensor.name
                 raise Unsupported(

@@ -165,7 +165,7 @@ class _Bitmask:
         """
         import numpy as np
 
-        from tensorark.layouts.nm import values as nm
+        from tensorark.layouts.nm.masks import spread
         from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         part = self.values.parts["data"]
@@ -182,7 +182,7 @@ class _Bitmask:
             if (at + count) * size > part.nbytes:
                 raise self._wrong("there are fewer values than bits")
             held = np.frombuffer(read("data", at * size, (at + count) * size), element)
-            yield octets(nm.spread(held, keep.reshape(-1)))
+            yield octets(spread(held, keep.reshape(-1)))
             at += count
         if at * size != part.nbytes:
             raise self._wrong("there are more values than bits")
@@ -319,11 +319,11 @@ def _detect(work: _Work, name: str) -> None:
         return
 
     def flags() -> Iterator[Bits]:
-        from tensorark.layouts.nm import values as nm
+        from tensorark.layouts.nm.zeros import nonzero
         from tensorark.layouts.numbers.dtypes import numpy_dtype
 
         for values in _rows(work.file, tensor, numpy_dtype(part.dtype), _step(tensor.shape)):
-            yield nm.nonzero(values.reshape(-1)).reshape(values.shape)
+            yield nonzero(values.reshape(-1)).reshape(values.shape)
 
     pattern = _pattern_of(flags(), tensor.shape, stated)
     if pattern is None:
@@ -398,7 +398,8 @@ def mask_pieces(flags: Callable[[], Iterator[Bits]], pattern: Pattern) -> Iterat
     """Yield the mask bytes of flags, with zeros added so that each whole group keeps N weights."""
     import numpy as np
 
-    from tensorark.layouts.nm import values as nm
+    from tensorark.layouts.nm.masks import pack_mask
+    from tensorark.layouts.nm.zeros import fill
 
     rest: Bits = np.empty(0, np.bool_)
     for keep in flags():
@@ -406,19 +407,19 @@ def mask_pieces(flags: Callable[[], Iterator[Bits]], pattern: Pattern) -> Iterat
         whole = flat.size // pattern.m * pattern.m
         rest = flat[whole:].copy()
         if whole:
-            yield nm.mask_of(nm.filled(flat[:whole], pattern), pattern).data
+            yield pack_mask(fill(flat[:whole], pattern), pattern).data
     if rest.size:
-        yield nm.mask_of(rest, pattern).data
+        yield pack_mask(rest, pattern).data
 
 
 def _pattern_of(
     flags: Iterator[Bits], shape: tuple[int, ...], stated: Pattern | None = None
 ) -> Pattern | None:
     """Return the tightest N:M along the last axis; None where there is none."""
-    from tensorark.layouts.nm import values as nm
+    from tensorark.layouts.nm.zeros import Search
 
     length = shape[-1] if shape else 0
-    search = nm.Search(length, stated)
+    search = Search(length, stated)
     for keep in flags:
         search.add(keep.reshape(-1))
         if search.is_hopeless:

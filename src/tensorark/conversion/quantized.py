@@ -194,7 +194,7 @@ def _ours(work: _Work, layer: _Packed, role: str) -> Iterator[memoryview]:
     data = work.payload(tensor)
     if role == "scales":
         width = DTYPES[tensor.parts["data"].dtype]
-        yield from checkpoints.transposed(data, layer.groups, layer.outputs, width)
+        yield from checkpoints.transpose(data, layer.groups, layer.outputs, width)
     elif role == "zeros":
         yield checkpoints.zeros_from_rows(
             data, layer.groups, layer.outputs, layer.bits, add=layer.add, awq=is_awq
@@ -203,7 +203,7 @@ def _ours(work: _Work, layer: _Packed, role: str) -> Iterator[memoryview]:
         yield from checkpoints.awq_to_words(data, layer.inputs, layer.outputs)
     else:
         rows = layer.inputs // layer.per_word
-        yield from checkpoints.transposed(data, rows, layer.outputs, 4)
+        yield from checkpoints.transpose(data, rows, layer.outputs, 4)
 
 
 def _recognised(work: _Work, stem: str, config: Config | None) -> _Packed:
@@ -432,7 +432,7 @@ def _theirs(work: _Work, tensor: Tensor, layer: _Packed, role: str) -> Iterator[
     data = work.payload(tensor, _ROLES[role])
     if role == "scales":
         width = DTYPES[tensor.parts["scales"].dtype]
-        yield from checkpoints.transposed(data, layer.outputs, layer.groups, width)
+        yield from checkpoints.transpose(data, layer.outputs, layer.groups, width)
     elif role == "qzeros":
         yield checkpoints.zeros_to_rows(
             data, layer.groups, layer.outputs, layer.bits, add=layer.add, awq=is_awq
@@ -441,4 +441,4 @@ def _theirs(work: _Work, tensor: Tensor, layer: _Packed, role: str) -> Iterator[
         yield from checkpoints.awq_from_words(data, layer.inputs, layer.outputs)
     else:
         rows = layer.inputs // layer.per_word
-        yield from checkpoints.transposed(data, layer.outputs, rows, 4)
+        yield from checkpoints.transpose(data, layer.outputs, rows, 4)

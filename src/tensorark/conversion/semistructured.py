@@ -61,9 +61,10 @@ def export_packed(file: File) -> tuple[File, Recasting]:
 
 def _pair(file: File, tensor: Tensor, made: dict[str, Pieces]) -> tuple[Tensor, Tensor]:
     from tensorark.layouts.nm import semistructured
-    from tensorark.layouts.nm import values as nm
+    from tensorark.layouts.nm.values import elements
+    from tensorark.layouts.nm.window import window_of
 
-    window = nm.window_of(tensor, reader(file, tensor))
+    window = window_of(tensor, reader(file, tensor))
     if window.is_scaled or window.sparse.dtype == "int4":
         raise InvalidInput("quantised weights with scales have no packed form", code="dtype")
     dtype = "i8" if window.sparse.is_quantized else window.sparse.dtype
@@ -74,7 +75,7 @@ def _pair(file: File, tensor: Tensor, made: dict[str, Pieces]) -> tuple[Tensor, 
     def chunks() -> Iterator[Array]:
         for first in range(0, rows, step):
             last = min(first + step, rows)
-            found = nm.elements(tensor, window.read, first * columns, last * columns)
+            found = elements(tensor, window.read, first * columns, last * columns)
             yield found.reshape(-1, columns)
 
     for chunk in chunks():  # a group that holds too much is met before anything is written

@@ -269,7 +269,7 @@ class Work:
             yield octets(after)
 
     def _pruned(self, start: int, before: Array) -> Array:
-        from tensorark.layouts.nm import values as nm
+        from tensorark.layouts.nm import masks
 
         if self._inner == 1:
             sparse = Sparse(
@@ -278,7 +278,7 @@ class Work:
                 packing="groups",
                 dtype=self._tensor.parts["data"].dtype,
             )
-            return nm.apply(before, self._mask(start, before), sparse, out=None)
+            return masks.apply(before, self._mask(start, before), sparse, out=None)
         groups = self._chooser(start, before).reshape(-1, self._inner, self._pattern.m)
         keep = groups.transpose(0, 2, 1).reshape(-1)
         return _kept(before, keep)
@@ -289,12 +289,12 @@ class Work:
 
     def _mask(self, start: int, weights: Array) -> Octets:
         """Return the mask bytes of some weights, from the cache the second time."""
-        from tensorark.layouts.nm import values as nm
+        from tensorark.layouts.nm import masks
 
         held = self._cache.pop(start, None)
         if held is not None:
             return held
-        found = nm.mask_of(self._chooser(start, weights), self._pattern)
+        found = masks.pack_mask(self._chooser(start, weights), self._pattern)
         if mask_size(self._tensor.elements, self._pattern) <= _CACHED:
             self._cache[start] = found
         return found

@@ -40,7 +40,7 @@ from tensorark.layouts.nm.rules import ID, KEY, Sparse, mask_size, members
 from tensorark.wire.attributes import added
 
 if TYPE_CHECKING:
-    from tensorark.layouts.nm.values import Window
+    from tensorark.layouts.nm.window import Window
 
 __all__ = [
     "Mended",
@@ -384,9 +384,10 @@ class _Work:
                 self.tensors[name] = self._remasked(tensor, masks)
 
     def _remasked(self, tensor: Tensor, masks: Masks) -> Tensor:
-        from tensorark.layouts.nm import values as nm
+        from tensorark.layouts.nm.census import count
+        from tensorark.layouts.nm.window import window_of
 
-        window = nm.window_of(tensor, reader(self.file, tensor))
+        window = window_of(tensor, reader(self.file, tensor))
         sparse = window.sparse
         if masks == "drop":
             self.changes.append(f"{tensor.name}: mask dropped")
@@ -394,7 +395,7 @@ class _Work:
         if masks == "apply":
             if sparse.is_quantized:
                 return tensor
-            stray = nm.census(tensor, reader(self.file, tensor)).stray
+            stray = count(tensor, reader(self.file, tensor)).stray
             if not stray:
                 return tensor
             self.changes.append(f"{tensor.name}: {stray} weights under clear mask bits set to 0")
@@ -460,11 +461,11 @@ def _applied(window: Window) -> Iterator[memoryview]:
 
 
 def _spelt(window: Window, sparse: Sparse) -> Iterator[memoryview]:
-    from tensorark.layouts.nm import values as nm
+    from tensorark.layouts.nm.masks import pack_mask, unpack_mask
 
     for start, stop in window.cuts(0, sparse.elements):
-        keep = nm.kept(window.octets(start, stop), window.part(start, stop))
-        yield octets(nm.mask_of(keep, sparse.pattern))
+        keep = unpack_mask(window.octets(start, stop), window.part(start, stop))
+        yield octets(pack_mask(keep, sparse.pattern))
 
 
 # ------------------------------------------------------------------------------- several models

@@ -20,7 +20,7 @@ Allocate = Callable[[int], memoryview]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredBytes:
     """The stored bytes of one part.
 
     `read` gives bytes [start, start + length) of them. The rest is for messages: `where` is the
@@ -95,5 +95,5 @@ class Encoding:
     """
 
     id: str
-    open: Callable[[Stored, int, Reading, Allocate], Decoder]
+    open: Callable[[StoredBytes, int, Reading, Allocate], Decoder]
     encode: Callable[[int, int], Encoder]

@@ -36,7 +36,7 @@ from tensorark.layouts.nm import rules as nm
 from tensorark.layouts.payload import Passing, Ranges, is_ruled, judge_layout
 
 if TYPE_CHECKING:
-    from tensorark.encodings.encoding import Decoder, Stored
+    from tensorark.encodings.encoding import Decoder, StoredBytes
     from tensorark.files.parameters import ParameterViews
 
 PathLike = str | os.PathLike[str]
@@ -565,9 +565,9 @@ class File(Mapping[str, TensorView]):
         how = Reading(most, gathered, lenient=lenient)
         return encoding.open(self._stored(part, where), part.nbytes, how, _memory)
 
-    def _stored(self, part: Part, where: tuple[str | int, ...]) -> Stored:
+    def _stored(self, part: Part, where: tuple[str | int, ...]) -> StoredBytes:
         """Return the stored bytes of a part, to be read in ranges."""
-        from tensorark.encodings.encoding import Stored
+        from tensorark.encodings.encoding import StoredBytes
 
         spans = part.blob.spans
 
@@ -575,7 +575,7 @@ class File(Mapping[str, TensorView]):
             pieces = self._read(cut(spans, start, length), where)
             return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
-        return Stored(
+        return StoredBytes(
             nbytes=sum(span.length for span in spans),
             read=read,
             where=where,

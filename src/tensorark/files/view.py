@@ -117,7 +117,7 @@ class TensorView:
 
     @property
     def dtype(self) -> str:
-        """Id of the elements, as `numpy` gives them: f32 for quantised layouts.
+        """Id of the elements, as `numpy` gives them: f32 for quantized layouts.
 
         Else the logical type where there is one, or the storage type.
         """
@@ -242,13 +242,13 @@ class TensorView:
     ) -> Array:
         import numpy as np
 
-        from tensorark.layouts.numbers.rounding import rounded
+        from tensorark.layouts.numbers.rounding import round_to
 
         values = self.numpy()
         if dtype is not None and values.dtype != dtype:
             if copy is False:
                 raise ValueError("a conversion cannot be done without copying")
-            return rounded(values, np.dtype(dtype))
+            return round_to(values, np.dtype(dtype))
         return np.array(values) if copy else values
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -12,8 +12,10 @@ from tensorark import files
 from tensorark.core.brief import brief
 from tensorark.files import PathLike
 from tensorark.files.view import TensorView
-from tensorark.layouts.nm import values as nm
-from tensorark.layouts.nm.rules import ID
+from tensorark.layouts.nm.census import count
+from tensorark.layouts.nm.rules import ID, LAYOUT
+from tensorark.layouts.nm.window import CHUNK, window_of
+from tensorark.layouts.nm.zeros import Search, nonzero
 from tensorark.layouts.payload import Bytes, Reader
 
 __all__ = ["Counts", "counts", "first_groups"]
@@ -82,7 +84,7 @@ def first_groups(view: TensorView, count: int) -> Iterator[tuple[int, str, str]]
     """
     if view.layout != ID or "mask" not in view.parts:
         return
-    sparse = nm.checked(view.tensor)
+    sparse = LAYOUT.check(view.tensor).sparse
     if sparse.packing == "none" or not sparse.pattern.m:
         return
     width = 1 if sparse.packing == "truncated" else sparse.pattern.mask_width
@@ -106,7 +108,7 @@ def _is_countable(view: TensorView) -> bool:
 
 
 def _count(view: TensorView, read: Bytes) -> Counts:
-    found = nm.census(view.tensor, read)
+    found = count(view.tensor, read)
     sparse = view.layout == ID and not found.pattern.is_dense
     wrong = sum(groups for bits, groups in found.bits.items() if bits != found.pattern.n)
     detected = None if sparse else _detect(view, read)
@@ -130,12 +132,12 @@ def _detect(view: TensorView, read: Bytes) -> str | None:
     """Return the tightest N:M of a dense matrix."""
     if view.layout != "dense" or view.ndim != 2 or not view.size:
         return None
-    window = nm.window_of(view.tensor, read)
+    window = window_of(view.tensor, read)
     columns = view.shape[1]
-    search = nm.Search(columns)
-    step = max(1, nm.CHUNK // columns) * columns
+    search = Search(columns)
+    step = max(1, CHUNK // columns) * columns
     for start in range(0, view.size, step):
-        search.add(nm.nonzero(window.raw(start, min(start + step, view.size))))
+        search.add(nonzero(window.raw(start, min(start + step, view.size))))
         if search.is_hopeless:
             return None
     return None if search.found is None else str(search.found)

@@ -152,9 +152,9 @@ class Assembly:
         if not isinstance(part.blob, Encoded):
             return read
         from tensorark.encodings import find
-        from tensorark.encodings.encoding import Stored
+        from tensorark.encodings.encoding import StoredBytes
 
-        stored = Stored(nbytes=span.length, read=read, where=where)
+        stored = StoredBytes(nbytes=span.length, read=read, where=where)
         encoding = find(part.blob.encoding, where)
         return encoding.open(stored, part.nbytes, Reading(), _zeros).read
 

@@ -14,7 +14,7 @@ import tensorark
 from conformance.build import seekable as by_hand
 from tensorark.core.rules import Finding, Reading
 from tensorark.encodings import compression, find
-from tensorark.encodings.encoding import Stored
+from tensorark.encodings.encoding import StoredBytes
 from tensorark.encodings.zstd import codec as zstd
 from tensorark.encodings.zstd.rules import (
     FOOTER_RULES,
@@ -56,7 +56,7 @@ class Recorder:
 
     def open(self, nbytes, **reading):
         where = ("objects", "t", "parts", "data")
-        stored = Stored(
+        stored = StoredBytes(
             nbytes=len(self.data), read=self.read, where=where, path="m.zt", offset=OFFSET
         )
         return find(ID).open(stored, nbytes, Reading(**reading), self.allocate)

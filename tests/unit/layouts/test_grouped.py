@@ -1,4 +1,4 @@
-"""Quantised layouts as values, against a slow reading of the profiles and against known files."""
+"""Quantized layouts as values, against a slow reading of the profiles and against known files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def entry(place, shape, axis, size):
 
 @st.composite
 def schemes(draw):
-    """A quantised object with all that the profile admits, and its values."""
+    """A quantized object with all that the profile admits, and its values."""
     bits = draw(st.sampled_from([2, 4, 8]))
     word = draw(st.sampled_from(["u8", "u16", "u32", "u64"]))
     word_bits = int(word[1:])

@@ -535,7 +535,7 @@ def test_a_method_makes_its_own_formats_only():
         method_of("q4_g64_fp16", "nvfp4_absmax")
 
 
-def test_integers_are_not_quantised_and_floats_are_no_integers():
+def test_integers_are_not_quantized_and_floats_are_no_integers():
     with pytest.raises(InvalidInput, match="not converted"):
         encode(laid("q4_g64_fp16", 1, 4), np.zeros((1, 4), np.int32))
     with pytest.raises(InvalidInput, match="not converted"):

@@ -10,7 +10,7 @@ import pytest
 
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.errors import InvalidInput, Rejected
-from tensorark.layouts.nm import masks, zeros
+from tensorark.layouts.nm import census, masks, window, zeros
 from tensorark.layouts.nm import values as nm
 from tensorark.layouts.nm.rules import (
     Pattern,
@@ -63,7 +63,7 @@ def test_bits_are_those_of_the_specification(pattern, extra, monkeypatch):
     rng = np.random.default_rng(pattern.m)
     elements = pattern.m * 23 + extra % pattern.m
     mask = random_mask(rng, elements, pattern)
-    found = nm.kept(mask, sparse_of(elements, pattern))
+    found = masks.unpack_mask(mask, sparse_of(elements, pattern))
     assert found.tolist() == [bit(mask.tobytes(), pattern, i) for i in range(elements)]
 
 
@@ -76,9 +76,9 @@ def test_masks_of_flags_give_the_flags_back_and_leave_unused_bits_clear(
     rng = np.random.default_rng(pattern.n)
     elements = pattern.m * 23 + extra % pattern.m
     keep = rng.random(elements) < 0.5
-    mask = nm.mask_of(keep, pattern)
+    mask = masks.pack_mask(keep, pattern)
     assert mask.size == mask_size(elements, pattern)
-    assert np.array_equal(nm.kept(mask, sparse_of(elements, pattern)), keep)
+    assert np.array_equal(masks.unpack_mask(mask, sparse_of(elements, pattern)), keep)
     assert np.unpackbits(mask).sum() == keep.sum()
 
 
@@ -92,16 +92,16 @@ def test_masking_sets_to_plus_zero_what_is_not_kept_and_nothing_else(pattern, el
     words = rng.integers(0, 256, elements * dtype.itemsize, dtype=np.uint8).view(dtype)
     mask = random_mask(rng, elements, pattern)
     sparse = sparse_of(elements, pattern)
-    found = nm.apply(words, mask, sparse, out=None)
+    found = masks.apply(words, mask, sparse, out=None)
     plain, wanted = found.view(np.uint8), words.copy().view(np.uint8)
     for index in range(elements):
         if not bit(mask.tobytes(), pattern, index):
             wanted[index * dtype.itemsize : (index + 1) * dtype.itemsize] = 0
     assert np.array_equal(plain, wanted)
-    compact = nm.compact(words, mask, sparse)
-    keep = nm.kept(mask, sparse)
+    compact = masks.compact(words, mask, sparse)
+    keep = masks.unpack_mask(mask, sparse)
     assert compact.tobytes() == words[keep].tobytes()
-    assert nm.spread(compact, keep).tobytes() == found.tobytes()
+    assert masks.spread(compact, keep).tobytes() == found.tobytes()
 
 
 def test_masking_works_in_place_and_on_unaligned_bytes():
@@ -110,10 +110,10 @@ def test_masking_works_in_place_and_on_unaligned_bytes():
     assert not weights.flags.aligned
     sparse = sparse_of(16, Pattern(2, 4))
     out = np.empty(16, "<f4")
-    nm.apply(weights, np.array([3, 5, 6, 12], np.uint8), sparse, out=out)
+    masks.apply(weights, np.array([3, 5, 6, 12], np.uint8), sparse, out=out)
     assert out.tolist() == [1, 2, 0, 0, 5, 0, 7, 0, 0, 10, 11, 0, 0, 0, 15, 16]
     again = weights.copy()
-    assert nm.apply(again, np.array([3, 5, 6, 12], np.uint8), sparse, out=again) is again
+    assert masks.apply(again, np.array([3, 5, 6, 12], np.uint8), sparse, out=again) is again
     assert np.array_equal(again, out)
 
 
@@ -143,22 +143,24 @@ def test_the_packing_follows_from_the_sizes(elements, pattern, nbytes, packing):
 
 
 def test_weights_without_a_bit_are_kept_and_those_a_truncated_mask_lacks_are_not():
-    floor = nm.kept(np.array([3, 5], np.uint8), sparse_of(10, Pattern(2, 4), "floor"))
+    floor = masks.unpack_mask(np.array([3, 5], np.uint8), sparse_of(10, Pattern(2, 4), "floor"))
     assert floor.tolist() == [1, 1, 0, 0, 1, 0, 1, 0, 1, 1]
-    short = nm.kept(np.array([0xFF, 0x01], np.uint8), sparse_of(32, Pattern(8, 16), "truncated"))
+    short = masks.unpack_mask(
+        np.array([0xFF, 0x01], np.uint8), sparse_of(32, Pattern(8, 16), "truncated")
+    )
     assert short.tolist() == [1] * 8 + [0] * 8 + [1] + [0] * 15
 
 
 def test_one_huge_group_is_cut_without_changing_an_answer(monkeypatch):
     monkeypatch.setattr(masks, "BLOCK", 64)
-    monkeypatch.setattr(nm, "CHUNK", 128)
+    monkeypatch.setattr(window, "CHUNK", 128)
     pattern, elements = Pattern(5, 1000), 2300
     rng = np.random.default_rng(3)
     mask = random_mask(rng, elements, pattern)
-    keep = nm.kept(mask, sparse_of(elements, pattern))
+    keep = masks.unpack_mask(mask, sparse_of(elements, pattern))
     assert keep.tolist() == [bit(mask.tobytes(), pattern, i) for i in range(elements)]
     view, read = tensor_of(np.ones(elements, "<f4"), mask, pattern)
-    found = nm.census(view, read)
+    found = census.count(view, read)
     groups = [int(keep[at : at + 1000].sum()) for at in (0, 1000, 2000)]
     assert found.bits == dict.fromkeys(sorted(groups[:2]), 1)
     assert (found.last, found.kept, found.stray) == (groups[2], keep.sum(), (~keep).sum())
@@ -189,7 +191,7 @@ def tensor_of(weights, mask, pattern, *, shape=None, facts=None, scales=None, dt
 
 @pytest.mark.parametrize("pattern", [Pattern(*each) for each in PATTERNS], ids=str)
 def test_any_range_of_elements_is_that_of_the_whole(pattern, monkeypatch):
-    monkeypatch.setattr(nm, "CHUNK", 64)
+    monkeypatch.setattr(window, "CHUNK", 64)
     rng = np.random.default_rng(11)
     elements = pattern.m * 13 + 2
     weights = rng.standard_normal(elements).astype("<f4")
@@ -198,13 +200,13 @@ def test_any_range_of_elements_is_that_of_the_whole(pattern, monkeypatch):
     for start, stop in ((0, 0), (0, 1), (1, elements), (pattern.m, 3 * pattern.m), (37, 38)):
         found = nm.elements(tensor, read, min(start, elements), min(stop, elements))
         assert found.tobytes() == whole[start:stop].tobytes()
-    assert nm.stored(tensor, read).tobytes() == weights.tobytes()
+    assert nm.assemble_stored(tensor, read).tobytes() == weights.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int4"])
 @pytest.mark.parametrize("group", [0, 1, 3, 4, 100])
-def test_quantised_weights_are_code_times_scale_of_their_group(dtype, group, monkeypatch):
-    monkeypatch.setattr(nm, "CHUNK", 16)
+def test_quantized_weights_are_code_times_scale_of_their_group(dtype, group, monkeypatch):
+    monkeypatch.setattr(window, "CHUNK", 16)
     rng = np.random.default_rng(group)
     elements = 101
     low = -128 if dtype == "int8" else -8
@@ -239,18 +241,18 @@ def test_the_census_counts_what_is_there():
     weights = np.array([1, 0, 2, 0, -0.0, 5, 0, 0, 6, 0], "<f4")
     mask = np.array([0b0101, 0b0110, 0b01], np.uint8)
     tensor, read = tensor_of(weights, mask, Pattern(2, 4))
-    found = nm.census(tensor, read)
+    found = census.count(tensor, read)
     assert (found.zeros, found.negative_zeros) == (6, 1)
     assert (found.kept, found.stray, found.idle) == (5, 0, 1)
     assert (found.bits, found.last) == ({2: 2}, 1)
     assert found.sparsity == 0.6
     stray, read = tensor_of(weights, np.array([1, 6, 1], np.uint8), Pattern(2, 4))
-    found = nm.census(stray, read)
+    found = census.count(stray, read)
     assert (found.stray, found.first_stray, found.first_wrong) == (1, 2, 0)
 
 
 @pytest.mark.parametrize(
-    ("zeros", "wanted"),
+    ("text", "wanted"),
     [
         ("0x" * 16, (1, 2)),
         ("00xx" * 8, (2, 4)),
@@ -264,22 +266,22 @@ def test_the_census_counts_what_is_there():
         ("00xx" * 4 + "0xxx" * 4, (20, 32)),
     ],
 )
-def test_the_tightest_pattern_is_found_in_zeros(zeros, wanted):
-    row = [0.0 if each == "0" else 1.5 for each in zeros]
+def test_the_tightest_pattern_is_found_in_zeros(text, wanted):
+    row = [0.0 if each == "0" else 1.5 for each in text]
     matrix = np.array([row, row], np.float16)
-    found = nm.detect(matrix)
+    found = zeros.detect(matrix)
     assert found == (None if wanted is None else Pattern(*wanted))
 
 
 def test_rows_that_no_group_divides_have_no_pattern():
-    assert nm.detect(np.zeros((4, 7)) + np.eye(4, 7)) is None
-    assert nm.detect(np.array([[0, 1, 0, 1, 0, 1]], np.float32)) == Pattern(1, 2)
-    assert nm.detect(np.float32(0)) is None
+    assert zeros.detect(np.zeros((4, 7)) + np.eye(4, 7)) is None
+    assert zeros.detect(np.array([[0, 1, 0, 1, 0, 1]], np.float32)) == Pattern(1, 2)
+    assert zeros.detect(np.float32(0)) is None
 
 
 def test_groups_that_keep_too_few_are_filled_with_their_first_zeros():
     keep = np.array([0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0], bool)
-    found = nm.filled(keep, Pattern(2, 4))
+    found = zeros.fill(keep, Pattern(2, 4))
     assert found.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 0, 0]
 
 
@@ -292,9 +294,9 @@ def test_patterns_are_read_and_nonsense_is_refused():
 
 def test_spreading_needs_as_many_values_as_places():
     with pytest.raises(InvalidInput):
-        nm.spread(np.ones(3), np.array([True, False]))
+        masks.spread(np.ones(3), np.array([True, False]))
     with pytest.raises(InvalidInput):
-        nm.mask_of(np.ones(3, bool), Pattern(0, 0))
+        masks.pack_mask(np.ones(3, bool), Pattern(0, 0))
 
 
 @pytest.mark.parametrize(
@@ -317,9 +319,9 @@ def test_metadata_is_judged_before_anything_is_decoded(change, rule):
 
 def test_differences_are_those_of_numbers():
     left = np.array([0.0, -0.0, 1, np.nan, np.inf], "<f4")
-    assert nm.differences(left, left.copy()) == 0
-    assert nm.differences(left, np.array([-0.0, 0.0, 2, np.nan, np.inf], "<f4")) == 1
-    assert nm.differences(np.array([1, 2], np.int8), np.array([1, 3], np.int8)) == 1
+    assert zeros.differences(left, left.copy()) == 0
+    assert zeros.differences(left, np.array([-0.0, 0.0, 2, np.nan, np.inf], "<f4")) == 1
+    assert zeros.differences(np.array([1, 2], np.int8), np.array([1, 3], np.int8)) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tensorark.layouts.ninfer.make import cast_direct
 from tensorark.layouts.numbers.dtypes import numpy_dtype
-from tensorark.layouts.numbers.rounding import rounded
+from tensorark.layouts.numbers.rounding import round_to
 
 # Bits of the exponent and of the fraction, bias, and largest finite value, from the definitions.
 TYPES = {
@@ -105,7 +105,7 @@ def judge(before, after, target):
 def test_each_value_is_rounded_once(source, target):
     rng = np.random.default_rng(PAIRS.index((source, target)))
     before = cases(source, target, rng)
-    after = rounded(before, element(target))
+    after = round_to(before, element(target))
     assert after.dtype == element(target)
     judge(before, after, target)
 
@@ -122,7 +122,7 @@ def test_doubles_of_any_kind_are_rounded_once(values, target, shape):
     elif shape == "big-endian":
         before = before.astype(">f8")
     kept = before.copy()
-    judge(before, rounded(before, element(target)), target)
+    judge(before, round_to(before, element(target)), target)
     assert kept.tobytes() == before.tobytes()
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from tensorark.core.rules import Reading, Rule
-from tensorark.encodings.encoding import Allocate, Decoder, Encoder, Encoding, Stored
+from tensorark.encodings.encoding import Allocate, Decoder, Encoder, Encoding, StoredBytes
 from tensorark.encodings.npy.rules import ARRAY, DEFLATE, Stream, stored_crc, stream
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
 from tensorark.layouts.numbers.dtypes import Array
@@ -28,7 +28,7 @@ _PLAIN: Final = re.compile(r"[<>|=](?:[biufc]|V)[0-9]{1,2}", re.ASCII)
 
 
 def open_part(
-    stored: Stored, nbytes: int, reading: Reading, allocate: Allocate, *, deflated: bool
+    stored: StoredBytes, nbytes: int, reading: Reading, allocate: Allocate, *, deflated: bool
 ) -> Decoder:
     """Open the array of one part, which decodes to `nbytes`.
 
@@ -56,7 +56,7 @@ class _Part:
 
     def __init__(
         self,
-        stored: Stored,
+        stored: StoredBytes,
         nbytes: int,
         reading: Reading,
         allocate: Allocate,

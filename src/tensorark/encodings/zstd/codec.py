@@ -27,7 +27,7 @@ import xxhash
 import zstandard
 
 from tensorark.core.rules import Reading
-from tensorark.encodings.encoding import Allocate, Encoding, Stored
+from tensorark.encodings.encoding import Allocate, Encoding, StoredBytes
 from tensorark.encodings.zstd.rules import (
     CONTENT_RULES,
     FOOTER,
@@ -65,7 +65,7 @@ _MOST_ENTRIES: Final = ((1 << 32) - 1 - FOOTER.size) // 8
 """Entries that a table can have: its length is a 32-bit number."""
 
 
-def open_part(stored: Stored, nbytes: int, reading: Reading, allocate: Allocate) -> Part:
+def open_part(stored: StoredBytes, nbytes: int, reading: Reading, allocate: Allocate) -> Part:
     """Read and judge the seek table of a part that decodes to `nbytes`.
 
     Raises:
@@ -103,7 +103,9 @@ class Part:
 
     __slots__ = ("_allocate", "_kept", "_reading", "_starts", "_stored", "_table", "is_checked")
 
-    def __init__(self, stored: Stored, table: Table, reading: Reading, allocate: Allocate) -> None:
+    def __init__(
+        self, stored: StoredBytes, table: Table, reading: Reading, allocate: Allocate
+    ) -> None:
         self._stored = stored
         self._table = table
         self._reading = reading

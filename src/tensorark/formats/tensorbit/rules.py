@@ -1,7 +1,7 @@
 """The rules about blobs in their file: headers, places, and what an index says against them.
 
 Judged in phases, each over all blobs, so that a later one can rely on what an earlier one found in
-order. Nothing is read here; the rules that need payload stand in `layouts.nm.values`.
+order. Nothing is read here; the rules that need payload stand in `layouts.nm.content`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The layout profile `mlx.affine/1`, ours: quantised tensors of MLX, kept without rounding.
+"""The layout profile `mlx.affine/1`, ours: quantized tensors of MLX, kept without rounding.
 
 MLX computes scale · code + bias. No zero point expresses that exactly, so these tensors do not fit
 `zt.quant_group/1` and have a profile of their own, written down in `spec/profiles/mlx.affine-1.md`.

@@ -15,7 +15,7 @@ from tensorark.core.types import DTYPES
 from tensorark.layouts.affine.rules import LAYOUT
 from tensorark.layouts.numbers.bits import unpack_stream
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.numbers.factors import widened
+from tensorark.layouts.numbers.factors import widen
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather
 from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values, reshape
@@ -47,7 +47,7 @@ def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
         for box in boxes(grid, start, stop):
             inside = slice(box.start - start, box.stop - start)
             scales, biases = (
-                widened(read(role, box.first * width, box.last * width), factors, element)
+                widen(read(role, box.first * width, box.last * width), factors, element)
                 for role in ("scales", "biases")
             )
             result = values[inside].reshape(box.shape) * scales.reshape(box.spread)

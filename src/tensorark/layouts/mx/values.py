@@ -16,7 +16,7 @@ from tensorark.core.model import Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
 from tensorark.layouts.mx.rules import ELEMENTS, ID, LAYOUT
-from tensorark.layouts.numbers.bits import code_table, looked_up
+from tensorark.layouts.numbers.bits import code_table, look_up
 from tensorark.layouts.numbers.content import CONTENT_RULES, Content
 from tensorark.layouts.numbers.dtypes import Array, numpy_dtype
 from tensorark.layouts.numbers.factors import exponents
@@ -48,7 +48,7 @@ def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
         first, last = start // per_octet, -(-stop // per_octet)
         octets = np.frombuffer(read("data", first, last), np.uint8)
         skip = start - first * per_octet
-        values = looked_up(table, octets)[skip : skip + stop - start]
+        values = look_up(table, octets)[skip : skip + stop - start]
         for box in boxes(grid, start, stop):
             inside = slice(box.start - start, box.stop - start)
             scales = exponents()[np.frombuffer(read("scales", box.first, box.last), np.uint8)]

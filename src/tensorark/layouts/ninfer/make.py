@@ -17,7 +17,7 @@ from tensorark.layouts.ninfer.decoding import BLOCK, ELEMENT, Array, Planes
 from tensorark.layouts.ninfer.geometry import DIRECT, GROUPED, NVFP4, ROW_SCALED, Geometry
 from tensorark.layouts.ninfer.scale_search import search as search_scales
 from tensorark.layouts.ninfer.small_floats import Floats, Octets, as_octets
-from tensorark.layouts.numbers.rounding import rounded
+from tensorark.layouts.numbers.rounding import round_to
 
 Method = Literal[
     "cast_direct",
@@ -186,7 +186,7 @@ def as_float32(values: Array) -> Floats:
         InvalidInput: for values that are no floats (code ``encode-values``).
     """
     _require_floats(values, "fp32")
-    return rounded(values, np.dtype(np.float32))
+    return round_to(values, np.dtype(np.float32))
 
 
 def _require_floats(values: Array, format_: str) -> None:
@@ -214,7 +214,7 @@ def cast_direct(values: Array, format_: str) -> Array:
             )
         return values.astype(wanted)
     _require_floats(values, format_)
-    return rounded(values, wanted)
+    return round_to(values, wanted)
 
 
 def _not_convertible(values: Array, format_: str) -> InvalidInput:

@@ -59,19 +59,19 @@ class _Search:
         """Try all scales in their order."""
         first_codes, first = self.codes.copy(), self.scales.copy()
         for wanted in self._stretched():
-            self._try(_rounded(wanted))
+            self._try(_round(wanted))
         for factor in (0.25, 0.5, 2.0, 4.0):
-            self._try(_rounded(first.astype(np.float64) * factor))
+            self._try(_round(first.astype(np.float64) * factor))
         for steps in (-2, -1, 1, 2):
-            self._try(_stepped(first, steps))
+            self._try(_step(first, steps))
         fitted = self._fitted(first_codes)
         for factor in (1.0, 0.5, 2.0):
-            self._try(_rounded(fitted * factor))
+            self._try(_round(fitted * factor))
         for steps in (-2, -1, 1, 2):
-            self._try(_stepped(_rounded(fitted), steps))
-        again = _rounded(self._fitted(self.codes))
+            self._try(_step(_round(fitted), steps))
+        again = _round(self._fitted(self.codes))
         for steps in (0, -1, 1):
-            self._try(_stepped(again, steps))
+            self._try(_step(again, steps))
 
     def _stretched(self) -> Iterator[Doubles]:
         """Yield the scales at which the largest value has the largest code, and around them."""
@@ -121,7 +121,7 @@ class _Search:
         return found
 
 
-def _rounded(wanted: Doubles) -> Scales:
+def _round(wanted: Doubles) -> Scales:
     """Round to FP16 by way of float32; what is positive never becomes 0, what is not is 0."""
     with np.errstate(over="ignore", under="ignore"):
         scales = wanted.astype(np.float32).astype(np.float16)
@@ -130,7 +130,7 @@ def _rounded(wanted: Doubles) -> Scales:
     return scales
 
 
-def _stepped(scales: Scales, steps: int) -> Scales:
+def _step(scales: Scales, steps: int) -> Scales:
     """Return the FP16 number some steps away; 0 where there is none that is positive."""
     words = scales.view(np.uint16).astype(np.int32)
     moved = words + steps

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tensorark.layouts.numbers.rounding import rounded
+from tensorark.layouts.numbers.rounding import round_to
 
 Floats = npt.NDArray[np.float32]
 Octets = npt.NDArray[np.uint8]
@@ -66,7 +66,7 @@ def e4m3_words(values: Floats) -> Octets:
 
 def bf16_words(values: npt.NDArray[Any]) -> Words:
     """Round floats of any width to BF16 words."""
-    return rounded(values, np.dtype(ml_dtypes.bfloat16)).view(np.uint16)
+    return round_to(values, np.dtype(ml_dtypes.bfloat16)).view(np.uint16)
 
 
 def bf16_values(words: Words) -> Floats:

@@ -114,7 +114,7 @@ def _stencils(m: int, size: int) -> Array:
     return table
 
 
-def kept(mask: memoryview | Octets, sparse: Sparse) -> Bits:
+def unpack_mask(mask: memoryview | Octets, sparse: Sparse) -> Bits:
     """Return for each weight, in flat order, whether the mask keeps it."""
     octets = octets_of(mask)
     found = np.empty(sparse.elements, np.bool_)
@@ -124,7 +124,7 @@ def kept(mask: memoryview | Octets, sparse: Sparse) -> Bits:
     return found
 
 
-def mask_of(keep: Bits, pattern: Pattern) -> Octets:
+def pack_mask(keep: Bits, pattern: Pattern) -> Octets:
     """Return the mask bytes of flat booleans, the unused bits of each group clear.
 
     Raises:
@@ -195,7 +195,7 @@ def _mask(weights: Array, piece: Piece, out: Array) -> None:
         np.multiply(weights, bits, out=out)
         return
     if m == 2:
-        octets, m = _joined(octets), 8
+        octets, m = _join(octets), 8
     m = min(m, 8)  # a mask byte covers as many weights, whatever the group
     whole = weights.size // m
     stencils = _stencils(m, weights.dtype.itemsize)
@@ -207,7 +207,7 @@ def _mask(weights: Array, piece: Piece, out: Array) -> None:
         np.multiply(weights[-rest:], bits_of(octets[whole:], m, rest), out=out[-rest:])
 
 
-def _joined(octets: Octets) -> Octets:
+def _join(octets: Octets) -> Octets:
     """Join the bits of each four groups of 2 to one byte, which covers 8 weights."""
     missing = -octets.size % 4
     whole = np.concatenate([octets, np.zeros(missing, np.uint8)]) if missing else octets

@@ -40,7 +40,7 @@ exceeds 8, so that weights 8 and up of each group count as pruned. `none`: no ma
 """
 
 QUANTIZED: Final[Mapping[str, tuple[str, int]]] = {"int8": ("i8", 8), "int4": ("u8", 4)}
-"""Storage type and bits per weight of the quantised types, which scales may go with."""
+"""Storage type and bits per weight of the quantized types, which scales may go with."""
 
 _U64: Final = 1 << 64
 

@@ -122,7 +122,7 @@ def per_group(keep: Bits, m: int) -> Octets | npt.NDArray[np.unsignedinteger[Any
     return found
 
 
-def filled(keep: Bits, pattern: Pattern) -> Bits:
+def fill(keep: Bits, pattern: Pattern) -> Bits:
     """Return flags of whole groups with the first clear ones set until each group keeps N."""
     missing = pattern.n - per_group(keep, pattern.m).astype(np.int64)
     short = np.flatnonzero(missing > 0)

@@ -1,4 +1,4 @@
-"""Codes of a few bits in words, both ways: the packing of quantised tensors.
+"""Codes of a few bits in words, both ways: the packing of quantized tensors.
 
 A code stream is cut into words; a word of W bits, little-endian in the file, holds W / bits codes,
 the first in its lowest bits (`lsb`) or in its highest. Owns no layout and knows no attributes.
@@ -27,7 +27,7 @@ def code_table(bits: int, *, msb: bool = False, signed: bool = False) -> npt.NDA
     return codes
 
 
-def looked_up(table: npt.NDArray[Any], octets: Codes) -> npt.NDArray[Any]:
+def look_up(table: npt.NDArray[Any], octets: Codes) -> npt.NDArray[Any]:
     """Return the row of `table` for each byte, all rows in one flat array."""
     width = table.shape[1] * table.itemsize
     whole = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}.get(width)
@@ -68,7 +68,7 @@ def pack(codes: Codes, bits: int, word: int = 1, *, msb: bool = False) -> Codes:
 def unpack(data: memoryview, bits: int, word: int = 1, *, msb: bool = False) -> Codes:
     """Return the codes of 1, 2, 4 or 8 bits in words of `word` bytes, one to a byte."""
     table = code_table(bits, msb=msb).astype(np.uint8)
-    return looked_up(table, octets_in_order(data, word, msb=msb))
+    return look_up(table, octets_in_order(data, word, msb=msb))
 
 
 def unpack_stream(data: memoryview, bits: int) -> Codes:

@@ -17,7 +17,7 @@ NARROW: Final = frozenset({"f32", "f16", "bf16", "f8_e8m0", "u8", "i8", "u16", "
 """Elements that an f32 holds exactly; the others need an f64."""
 
 
-def widened(data: memoryview, id_: str, element: npt.DTypeLike) -> npt.NDArray[Any]:
+def widen(data: memoryview, id_: str, element: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return the elements of `data`, of storage type or logical type `id_`, as `element` floats."""
     if id_ == "bf16":
         bits = np.frombuffer(data, "<u2").astype(np.uint32)

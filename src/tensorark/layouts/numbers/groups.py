@@ -1,6 +1,6 @@
 """Flat ranges of a tensor whose elements share scales by groups: which element has which scale.
 
-Owns the geometry that group quantisation has in common. A range is cut into boxes in which elements
+Owns the geometry that group quantization has in common. A range is cut into boxes in which elements
 and scales line up by broadcasting, so that nothing of the size of the range is computed about it.
 """
 

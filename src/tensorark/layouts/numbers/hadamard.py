@@ -1,4 +1,4 @@
-"""The Hadamard rotation of an input (§8): signs, then a normalised Walsh-Hadamard transform.
+"""The Hadamard rotation of an input (§8): signs, then a normalized Walsh-Hadamard transform.
 
 Owns the transform and what sign vectors must be. Knows no file: callers bring values.
 """

@@ -14,7 +14,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-def rounded(values: Array, element: np.dtype[Any]) -> Array:
+def round_to(values: Array, element: np.dtype[Any]) -> Array:
     """Return `values` as `element`; what is too large becomes infinite, or NaN without infinities.
 
     Everything but doubles on their way to a float of `ml_dtypes` is as numpy's `astype` has it.

@@ -1,4 +1,4 @@
-"""The bytes of quantised checkpoints, repacked both ways without touching a value.
+"""The bytes of quantized checkpoints, repacked both ways without touching a value.
 
 Owns the orders in which GPTQ and AWQ pack codes; what the tensors are called and what they mean is
 decided elsewhere. Everything here is a permutation of codes, but for GPTQ's zero points, which its
@@ -28,7 +28,7 @@ _BLOCK: Final = 4 << 20
 _WORD: Final = 4
 
 
-def transposed(data: memoryview, rows: int, columns: int, width: int) -> Iterator[memoryview]:
+def transpose(data: memoryview, rows: int, columns: int, width: int) -> Iterator[memoryview]:
     """Yield the bytes of a matrix of `width`-byte elements, transposed, in blocks."""
     matrix = np.frombuffer(data, f"V{width}").reshape(rows, columns)
     step = max(1, _BLOCK // max(1, rows * width))
@@ -50,7 +50,7 @@ def zeros_to_rows(
 ) -> memoryview:
     """Undo `zeros_from_rows`."""
     codes = unpack(data, bits).reshape(outputs, groups).T - np.uint8(add)
-    return _packed_rows(codes, bits, awq=awq).data
+    return _pack_rows(codes, bits, awq=awq).data
 
 
 def awq_to_words(data: memoryview, inputs: int, outputs: int) -> Iterator[memoryview]:
@@ -70,7 +70,7 @@ def awq_from_words(data: memoryview, inputs: int, outputs: int) -> Iterator[memo
     for start in range(0, inputs // 8, step):
         block = np.ascontiguousarray(words[:, start : start + step])
         codes = unpack(block.view(np.uint8).data, 4).reshape(outputs, -1).T
-        yield _packed_rows(codes, 4, awq=True).data
+        yield _pack_rows(codes, 4, awq=True).data
 
 
 def _rows(data: memoryview, columns: int, bits: int, *, awq: bool) -> Codes:
@@ -81,7 +81,7 @@ def _rows(data: memoryview, columns: int, bits: int, *, awq: bool) -> Codes:
     return codes.reshape(-1, columns)
 
 
-def _packed_rows(codes: Codes, bits: int, *, awq: bool) -> Codes:
+def _pack_rows(codes: Codes, bits: int, *, awq: bool) -> Codes:
     flat = _flat(codes)
     if awq:
         flat = _flat(flat.reshape(-1, 8)[:, AWQ_ORDER])

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from tensorark.core.model import Part, Tensor
 from tensorark.core.types import DTYPES
-from tensorark.layouts.numbers.bits import code_table, looked_up, octets_in_order
+from tensorark.layouts.numbers.bits import code_table, look_up, octets_in_order
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.numbers.factors import NARROW, widened
+from tensorark.layouts.numbers.factors import NARROW, widen
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
 from tensorark.layouts.payload import Bytes
 from tensorark.layouts.quant.rules import LAYOUT, WORDS, Quant
@@ -79,7 +79,7 @@ class _Decoder:
         part = self._tensor.parts[role]
         width = DTYPES[part.dtype]
         data = self._read(role, first * width, last * width)
-        return widened(data, part.type or part.dtype, self._element)
+        return widen(data, part.type or part.dtype, self._element)
 
 
 class _Packed:
@@ -104,7 +104,7 @@ class _Packed:
         data = read(role, first * self._word, last * self._word)
         octets = octets_in_order(data, self._word, msb=self._msb)
         skip = start - first * self._per_word
-        return looked_up(self._table, octets)[skip : skip + stop - start]
+        return look_up(self._table, octets)[skip : skip + stop - start]
 
 
 def _grid(scheme: Quant, scales: Part) -> Grid:

@@ -14,9 +14,9 @@ from tensorark.errors import Error, Rejected, Unsupported
 from tensorark.formats import tensorbit
 from tensorark.formats.tensorbit.rules import TOLERATED, UNUSABLE, UNUSABLE_ALONE
 from tensorark.integrity.verify import verify
+from tensorark.layouts.nm.content import CONTENT_RULES
 from tensorark.layouts.nm.rules import KEY
 from tensorark.layouts.nm.rules import LAYOUT as PROFILE
-from tensorark.layouts.nm.values import CONTENT_RULES
 
 INDEX = json.loads((corpus.HERE / "index.json").read_bytes())
 FILES = {each["path"]: each for each in INDEX["files"]}

@@ -12,7 +12,8 @@ import tensorark
 from tensorark import files
 from tensorark.edit.tensorbit_repair import mend
 from tensorark.errors import Rejected
-from tensorark.layouts.nm import values as nm
+from tensorark.layouts.nm.census import count
+from tensorark.layouts.nm.values import assemble_stored
 from tests.conformance.corpus_files import shared
 
 FOLDER = shared() / "vectors/tensorbit" if shared() else None
@@ -116,9 +117,9 @@ def judge_counts(view, facts):
     def read(role, start=0, stop=None):
         return view.raw(role)[start:stop]
 
-    found = nm.census(view.tensor, read)
+    found = count(view.tensor, read)
     if "first_values" in facts:
-        values = nm.stored(view.tensor, read) if view.layout != "dense" else view.numpy()
+        values = assemble_stored(view.tensor, read) if view.layout != "dense" else view.numpy()
         first = values.reshape(-1)[:8].astype(np.float64)
         assert np.array_equal(first, facts["first_values"][: first.size], equal_nan=True)
     assert found.zeros == facts.get("zero_count", found.zeros)
