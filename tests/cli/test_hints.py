@@ -9,7 +9,7 @@ import click
 import pytest
 
 import tensorark
-from tensorark.cli.error_output import described
+from tensorark.cli.error_output import error_facts
 from tensorark.cli.group import TARK, VERBS
 from tensorark.cli.options import EVERYWHERE
 from tensorark.errors import OVERWRITE, Hint, InvalidInput, NotFound
@@ -132,4 +132,4 @@ def test_an_existing_target_is_answered_with_the_flag_or_the_argument(tark, zt, 
     assert "--force replaces it" in (ran.out if as_json else ran.err)
     with pytest.raises(InvalidInput, match="overwrite=True replaces it") as caught:
         tensorark.merge(zt, target)
-    assert described(caught.value)["hint"] == "--force replaces it"
+    assert error_facts(caught.value)["hint"] == "--force replaces it"

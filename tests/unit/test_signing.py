@@ -178,9 +178,9 @@ def unchanged(statement):
 
 def write_document(path, document):
     """Write a document as the library spells it: entries of lists on lines of their own."""
-    from tensorark.integrity.json_documents import rendered
+    from tensorark.integrity.json_documents import render
 
-    signature_path(path).write_bytes(rendered(document))
+    signature_path(path).write_bytes(render(document))
 
 
 def codes(found):

@@ -88,25 +88,25 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _guarded(words: list[str]) -> int:
     """Run a verb; report whatever it raises."""
-    from tensorark.cli.error_output import complain, complain_of_defect, say
+    from tensorark.cli.error_output import say, show_defect, show_error
     from tensorark.errors import ReadFailed
 
     try:
         return _run(words)
     except Error as error:
-        complain(error, as_json="--json" in words)
+        show_error(error, as_json="--json" in words)
         return error.exit_code
     except (BrokenPipeError, OutputFailed):
         raise
     except OSError as error:  # the system refused something, of which the library said no more
         path = None if error.filename is None else os.fsdecode(error.filename)
-        complain(ReadFailed(error.strerror or str(error), path=path), as_json="--json" in words)
+        show_error(ReadFailed(error.strerror or str(error), path=path), as_json="--json" in words)
         return 5
     except MemoryError:
         say("error: out of memory")
         return 5
     except Exception as error:  # noqa: BLE001 - a defect of ours, and no traceback for a user
-        complain_of_defect(error, verbose=not {"-v", "-vv", "--verbose"}.isdisjoint(words))
+        show_defect(error, verbose=not {"-v", "-vv", "--verbose"}.isdisjoint(words))
         return DEFECT
 
 
@@ -114,7 +114,7 @@ def _run(words: list[str]) -> int:
     from click import Abort, ClickException
     from click.exceptions import Exit
 
-    from tensorark.cli.error_output import complain_of_usage
+    from tensorark.cli.error_output import show_usage_error
     from tensorark.cli.group import TARK
 
     if COMPLETE in os.environ:
@@ -132,7 +132,7 @@ def _run(words: list[str]) -> int:
     except Abort:
         raise KeyboardInterrupt from None
     except ClickException as error:
-        complain_of_usage(error, as_json="--json" in words)
+        show_usage_error(error, as_json="--json" in words)
         return error.exit_code
 
 

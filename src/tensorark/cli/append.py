@@ -11,7 +11,7 @@ from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.append import append
 from tensorark.errors import escaped
-from tensorark.report.text import counted, nbytes_text
+from tensorark.report.text import count_text, nbytes_text
 
 
 @verb(
@@ -61,7 +61,7 @@ def command(
     elif not out.quiet:
         dropping.tell(out, done.dropped)
         out.line(
-            f"{escaped(done.path)}: {counted(len(done.tensors), 'tensor')} appended, "
+            f"{escaped(done.path)}: {count_text(len(done.tensors), 'tensor')} appended, "
             f"{len(done.superseded):,} of them superseding; {nbytes_text(done.before)} → "
             f"{nbytes_text(done.after)}"
         )

@@ -15,7 +15,7 @@ from tensorark.errors import escaped
 from tensorark.files import File
 from tensorark.formats.ninfer.directory import Directory, directory_of
 from tensorark.formats.ninfer.parameters import Parameter, Parameters, Piece
-from tensorark.report.text import counted, shape_text
+from tensorark.report.text import count_text, shape_text
 
 
 @verb(
@@ -123,7 +123,7 @@ def _show(out: Terminal, listing: dict[str, Any]) -> None:
             line += f"; {escaped(role)} = {parts}"
         out.line(line)
     pieces = sum(len(each["pieces"]) for each in listing["parameters"])
-    total = f"{counted(len(listing['parameters']), 'parameter')}, {counted(pieces, 'piece')}"
+    total = f"{count_text(len(listing['parameters']), 'parameter')}, {count_text(pieces, 'piece')}"
     out.line(out.paint(total, "dim"))
 
 

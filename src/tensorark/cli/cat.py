@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
+from tensorark.cli import leniency, parameters
 from tensorark.cli.output import output as standard
 from tensorark.cli.terminal import Terminal, is_terminal, terminal
 from tensorark.cli.verb import verb
@@ -46,9 +45,9 @@ if TYPE_CHECKING:
 @click.option("--slice", "index", metavar="INDEX", help="Numpy's basic indexing: '0,:5', '::2'.")
 @click.option("--part", "role", metavar="ROLE", help="Bytes of this part, for raw and stored.")
 @parameters.force
-@lenience.lenient
-@lenience.structural
-@lenience.generation
+@leniency.lenient
+@leniency.structural
+@leniency.generation
 def command(
     path: str,
     name: str,
@@ -75,7 +74,7 @@ def command(
     steps = None if index is None else parse_index(index)
     if output is None and form != "text" and is_terminal(sys.stdout):
         raise click.UsageError("bytes are not for a terminal: use -o, a pipe, or --as text")
-    with lenience.opened(
+    with leniency.open_model(
         path, out, lenient=lenient, structural=structural, generation=generation
     ) as file:
         chunks = _chunks(out, file, name, form, steps, role)

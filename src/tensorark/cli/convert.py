@@ -8,8 +8,7 @@ from typing import Any, Final
 import click
 
 from tensorark import files
-from tensorark.cli import dropping, parameters
-from tensorark.cli import leniency as lenience
+from tensorark.cli import dropping, leniency, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.sizes import holes_note, sizes_of, sizes_text
 from tensorark.cli.terminal import Terminal, terminal
@@ -21,7 +20,7 @@ from tensorark.files import File
 from tensorark.formats.format import Format
 from tensorark.io.inputs import refuse_input
 from tensorark.report.report import PAGE, totals
-from tensorark.report.text import counted, nbytes_text, totals_text
+from tensorark.report.text import count_text, nbytes_text, totals_text
 
 
 @verb(
@@ -84,8 +83,8 @@ from tensorark.report.text import counted, nbytes_text, totals_text
 @dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Check and show the plan; write nothing.")
-@lenience.lenient
-@lenience.generation
+@leniency.lenient
+@leniency.generation
 def command(
     source: str,
     target: str,
@@ -106,7 +105,7 @@ def command(
         raise click.UsageError("--compact is an alignment: --align is another")
     wanted["align"] = PAGE if compact else wanted["align"]
     out = terminal()
-    with lenience.opened(source, out, lenient=lenient, generation=generation) as file:
+    with leniency.open_model(source, out, lenient=lenient, generation=generation) as file:
         plan = _plan(file, target, **wanted)
     given = {key: wanted[key] for key in _OPTIONS if wanted[key] is not None}
     if dry_run:
@@ -115,7 +114,7 @@ def command(
             target,
             format=wanted["to"],
             lenient=lenient,
-            length=lenience.length_of(source, generation),
+            length=leniency.length_of(source, generation),
             dry_run=True,
             **given,
         )
@@ -133,7 +132,7 @@ def command(
             format=wanted["to"],
             overwrite=wanted["force"],
             lenient=lenient,
-            length=lenience.length_of(source, generation),
+            length=leniency.length_of(source, generation),
             progress=progress,
             **given,
         )
@@ -230,7 +229,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
         for name in done.files:
             out.line(escaped(name))
     else:
-        more = f" and {counted(len(done.files) - 1, 'file')} more" if len(done.files) > 1 else ""
+        more = f" and {count_text(len(done.files) - 1, 'file')} more" if len(done.files) > 1 else ""
         ways = (f"{way} {_amount(each)}" for way, each in (("in", plan["totals"]), ("out", result)))
         line = f"{escaped(done.source)} → {escaped(entry)}{more}: {'; '.join(ways)}"
         out.line(f"{line}; written {sizes_text(sizes)}")
@@ -255,7 +254,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
 
 
 def _amount(amounts: dict[str, Any]) -> str:
-    return f"{counted(amounts['tensors'], 'tensor')}, {nbytes_text(amounts['nbytes'])}"
+    return f"{count_text(amounts['tensors'], 'tensor')}, {nbytes_text(amounts['nbytes'])}"
 
 
 _OPTIONS: Final = (

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import dropping, overlay, parameters
-from tensorark.cli import leniency as lenience
+from tensorark.cli import dropping, leniency, overlay, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.overlay import delta
@@ -17,7 +16,7 @@ from tensorark.integrity.change import Change, Difference
 from tensorark.integrity.diff import diff
 from tensorark.integrity.diff_parameters import diff_parameters
 from tensorark.report.plain import plain
-from tensorark.report.text import counted, value_text
+from tensorark.report.text import count_text, value_text
 
 
 @verb(
@@ -43,7 +42,7 @@ from tensorark.report.text import counted, value_text
 @parameters.output("Write an overlay: LEFT made into RIGHT.")
 @dropping.drop
 @parameters.force
-@lenience.lenient
+@leniency.lenient
 def command(
     left: str,
     right: str,
@@ -74,8 +73,8 @@ def command(
         raise click.UsageError("-o reads strictly, so it excludes --lenient")
     out = terminal()
     with (
-        lenience.opened(left, out, lenient=lenient) as first,
-        lenience.opened(right, out, lenient=lenient) as second,
+        leniency.open_model(left, out, lenient=lenient) as first,
+        leniency.open_model(right, out, lenient=lenient) as second,
     ):
         if parameters:
             total = sum(first.parameters[name].size for name in first.parameters)
@@ -147,7 +146,7 @@ def _show(
         out.line(f"attributes of the file differ, which does not count: {keys}")
     verdict = "equal" if found.is_equal else "different"
     parts = [
-        f"{counted(found.equal, noun)} equal",
+        f"{count_text(found.equal, noun)} equal",
         f"{len({each.name for each in found.changes}):,} changed",
         f"{len(found.only_left):,} only left",
         f"{len(found.only_right):,} only right",
@@ -162,7 +161,7 @@ def _change(each: Change) -> str:
         return f"{value_text(plain(each.left))} → {value_text(plain(each.right))}"
     if each.elements is None:
         return "bytes differ" if each.left is None else f"bytes of part {escaped(str(each.left))}"
-    text = f"{counted(each.elements, 'element')}, first at {each.first}"
+    text = f"{count_text(each.elements, 'element')}, first at {each.first}"
     if each.left != each.right:  # the formats of a parameter
         text = f"{each.left} → {each.right}: {text}"
     return text if each.largest is None else f"{text}, by at most {each.largest:.6g}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorark.cli import parameters
-from tensorark.cli.error_output import described
+from tensorark.cli.error_output import error_facts
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped, printable
@@ -85,7 +85,7 @@ def _as_json(found: Diagnosis) -> dict[str, Any]:
         "healthy": found.is_healthy,
         "words": list(found.words),
         "findings": [finding(each) for each in found.findings],
-        "error": None if found.error is None else described(found.error),
+        "error": None if found.error is None else error_facts(found.error),
         "generations": [_generation(each) for each in found.generations],
         "missing": {label: list(names) for label, names in found.missing.items()},
     }

@@ -10,7 +10,7 @@ import click
 from tensorark.cli.terminal import Terminal
 from tensorark.core.ledger import BY_LENIENCE, KINDS, Loss
 from tensorark.errors import quoted
-from tensorark.report.text import counted
+from tensorark.report.text import count_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,5 +50,5 @@ def tell_densified(out: Terminal, names: Sequence[str], target: str) -> None:
     """Say which masks became zeros among other zeros."""
     if names:
         few = ", ".join(map(quoted, names[:3])) + (", …" if len(names) > 3 else "")
-        tensors = counted(len(names), "tensor")
+        tensors = count_text(len(names), "tensor")
         out.note(f"note: {tensors} made dense ({few}): {target} keeps the zeros and no masks")

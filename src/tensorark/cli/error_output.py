@@ -23,7 +23,7 @@ def say(text: str) -> None:
         sys.stderr.write(printable(text) + "\n")
 
 
-def described(error: Error) -> dict[str, Any]:
+def error_facts(error: Error) -> dict[str, Any]:
     """Return an error as a JSON-able value."""
     from tensorark.report.plain import plain
 
@@ -43,10 +43,10 @@ def described(error: Error) -> dict[str, Any]:
     }
 
 
-def complain(error: Error, *, as_json: bool = False) -> None:
+def show_error(error: Error, *, as_json: bool = False) -> None:
     """Report an error of the library."""
     if as_json:
-        _document({"error": described(error)})
+        _document({"error": error_facts(error)})
         return
     say(f"error: {error.message}")
     if error.hint:
@@ -58,7 +58,7 @@ def hint_of(error: Error) -> str | None:
     return error.hint.tark if isinstance(error.hint, Hint) else error.hint
 
 
-def complain_of_usage(error: ClickException, *, as_json: bool = False) -> None:
+def show_usage_error(error: ClickException, *, as_json: bool = False) -> None:
     """Report a wrong word on the command line."""
     message = error.format_message()
     if as_json:
@@ -71,7 +71,7 @@ def complain_of_usage(error: ClickException, *, as_json: bool = False) -> None:
         say(f"hint: {context.command_path} --help")
 
 
-def complain_of_defect(error: Exception, *, verbose: bool) -> None:
+def show_defect(error: Exception, *, verbose: bool) -> None:
     """Report an exception that should not have come this far."""
     say(f"error: a defect of tark: {type(error).__name__}: {error}")
     if verbose:

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
+from tensorark.cli import leniency, parameters
 from tensorark.cli.models import Failure, each_file
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
@@ -35,7 +34,7 @@ from tensorark.integrity.identity import content_digest, file_digest
     help="Algorithm of the digest.",
 )
 @click.option("--file", "of_file", is_flag=True, help="Digest the bytes of the opened file.")
-@lenience.lenient
+@leniency.lenient
 def command(paths: tuple[str, ...], *, algorithm: Algorithm, of_file: bool, lenient: bool) -> int:
     """Print the content digest: the name of a model's content.
 

@@ -1,6 +1,6 @@
 """The options --lenient and --structural: what they let pass is let pass, and said.
 
-Owns the options and the notes. Verbs that take one open their files through `opened`.
+Owns the options and the notes. Verbs that take one open their files through `open_model`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def length_of(path: str, number: int | None) -> int | None:
     )
 
 
-def opened(
+def open_model(
     path: str,
     out: Terminal,
     *,
@@ -82,7 +82,7 @@ def opened(
     length = length_of(path, generation)
     file = files.open(path, lenient=lenient, structural=structural, length=length)
     if structural:
-        faults = list(_broken(file))
+        faults = list(_layout_faults(file))
         for fault in faults[:_SHOWN]:
             out.note(f"let pass: {fault}")
         if len(faults) > _SHOWN:
@@ -97,7 +97,7 @@ def opened(
     return file
 
 
-def _broken(file: File) -> Iterator[Rejected]:
+def _layout_faults(file: File) -> Iterator[Rejected]:
     """Yield what breaks a rule of its layout, the first fault of each tensor."""
     for tensor in file.catalog.tensors.values():
         layout = layout_of(tensor.layout)

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import click
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
-from tensorark.cli.error_output import complain
+from tensorark.cli import leniency, parameters
+from tensorark.cli.error_output import show_error
 from tensorark.cli.models import Failure, Success, each_file, models
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -46,9 +45,9 @@ ORDERS: Final = ("name", "size", "type", "file")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Layout, parts, places and digests.")
 @click.option("--keep-going", is_flag=True, help="Where a shard is missing, list the others.")
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Show the first N.")
-@lenience.lenient
-@lenience.structural
-@lenience.generation
+@leniency.lenient
+@leniency.structural
+@leniency.generation
 def command(
     paths: tuple[str, ...],
     *,
@@ -114,7 +113,7 @@ def _each(
             if error.code != "missing-shard":
                 raise
             if not terminal().json:
-                complain(error)
+                show_error(error)
             (index,) = models(path)
             yield Failure(index, error)
             for shard in _shards_beside(Path(index)):

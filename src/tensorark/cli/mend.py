@@ -15,7 +15,7 @@ from tensorark.cli.verb import verb
 from tensorark.edit.tensorbit_repair import Mended, join, mend, part
 from tensorark.errors import InvalidInput, escaped
 from tensorark.io.inputs import note_path
-from tensorark.report.text import counted
+from tensorark.report.text import count_text
 
 
 @verb(
@@ -130,7 +130,7 @@ def show(out: Terminal, done: list[Mended]) -> None:
             out.line("  " + escaped(change))
         out.line(
             f"{escaped(each.source)} → {escaped(each.files[-1])}: "
-            f"{counted(each.tensors, 'tensor')}, {counted(len(each.changes), 'change')}"
+            f"{count_text(each.tensors, 'tensor')}, {count_text(len(each.changes), 'change')}"
         )
 
 

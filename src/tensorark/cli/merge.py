@@ -11,7 +11,7 @@ from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.merge import merge
 from tensorark.errors import escaped
-from tensorark.report.text import counted, nbytes_text
+from tensorark.report.text import count_text, nbytes_text
 
 
 @verb(
@@ -82,7 +82,7 @@ def command(
         dropping.tell(out, done.dropped)
         what = "written" if not dry_run else "planned, nothing written"
         out.line(
-            f"{escaped(done.root)} and {counted(len(done.shards), 'shard')} → "
-            f"{escaped(done.target)}: {counted(done.tensors, 'tensor')}, "
+            f"{escaped(done.root)} and {count_text(len(done.shards), 'shard')} → "
+            f"{escaped(done.target)}: {count_text(done.tensors, 'tensor')}, "
             f"{nbytes_text(done.nbytes)}; {what}"
         )

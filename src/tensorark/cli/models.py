@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli.error_output import complain, described
+from tensorark.cli import leniency
+from tensorark.cli.error_output import error_facts, show_error
 from tensorark.cli.options import settings
 from tensorark.cli.terminal import terminal
 from tensorark.errors import Error, InvalidInput
@@ -46,7 +46,7 @@ class Failure:
 
     def as_json(self) -> dict[str, Any]:
         """Return the model's entry of a document."""
-        return {"path": self.path, "error": described(self.error)}
+        return {"path": self.path, "error": error_facts(self.error)}
 
 
 def models(path: str) -> list[str]:
@@ -89,7 +89,7 @@ def each_model(
             if len(found) == 1:
                 raise
             if not settings().json:
-                complain(error)
+                show_error(error)
             yield Failure(str(getattr(model, "path", model)), error)
         else:
             yield Success(model, value, code(value))
@@ -117,7 +117,7 @@ def each_file(
     """Open every model of `paths` and yield it with what `look` says, as `each_model` does."""
 
     def opened(model: str) -> dict[str, Any]:
-        with lenience.opened(
+        with leniency.open_model(
             model, terminal(), lenient=lenient, structural=structural, generation=generation
         ) as file:
             return look(file)

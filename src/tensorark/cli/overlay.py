@@ -14,7 +14,7 @@ from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
 from tensorark.edit.overlay import Overlay, overlay
 from tensorark.errors import escaped
-from tensorark.report.text import counted, nbytes_text
+from tensorark.report.text import count_text, nbytes_text
 
 
 @verb(
@@ -104,7 +104,7 @@ def show(out: Terminal, done: Overlay) -> None:
     dropping.tell(out, done.dropped)
     labels = ", ".join(map(escaped, done.shards)) or "nothing"
     out.line(
-        f"{escaped(done.path)}: {counted(done.tensors, 'tensor')}, of which "
+        f"{escaped(done.path)}: {count_text(done.tensors, 'tensor')}, of which "
         f"{len(done.stored):,} stored ({nbytes_text(done.nbytes)}); the others lie in "
         f"{escaped(done.base)} (shard {labels}); {len(done.removed):,} removed"
     )

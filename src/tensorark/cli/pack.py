@@ -12,7 +12,7 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, escaped
-from tensorark.report.text import counted, nbytes_text, shape_text
+from tensorark.report.text import count_text, nbytes_text, shape_text
 
 
 @verb(
@@ -155,7 +155,7 @@ def _show_totals(out: Terminal, planned: Any) -> None:
     for each in planned.objects:
         formats[each["format"]] = formats.get(each["format"], 0) + each["nbytes"]
     parts = ", ".join(f"{name} {nbytes_text(size)}" for name, size in formats.items())
-    total = f"{counted(len(planned.objects), 'object')}, {nbytes_text(planned.payload_bytes)}"
+    total = f"{count_text(len(planned.objects), 'object')}, {nbytes_text(planned.payload_bytes)}"
     out.line(out.paint(f"{total}: {parts}", "dim"))
 
 
@@ -163,7 +163,7 @@ def _tell(out: Terminal, planned: Any) -> None:
     """Say what of the checkpoint is not in the artifact."""
     dropping.tell(out, planned.dropped)
     for component, count in planned.unchosen.items():
-        tensors = counted(count, "tensor")
+        tensors = count_text(count, "tensor")
         out.note(f"note: {tensors} of {component} left out: --component {component} takes them")
 
 

@@ -14,7 +14,7 @@ from tensorark.edit.prune import Pruning, prune
 from tensorark.edit.pruned import Pruned
 from tensorark.errors import escaped
 from tensorark.report.plain import plain
-from tensorark.report.text import counted
+from tensorark.report.text import count_text
 
 
 @verb(
@@ -141,15 +141,15 @@ def _show(out: Terminal, done: Pruning) -> None:
     total = done.total
     if total.elements and not is_plan:
         out.line(
-            f"in all {total.sparsity:.1%} of {counted(total.elements, 'weight')} are zero, "
+            f"in all {total.sparsity:.1%} of {count_text(total.elements, 'weight')} are zero, "
             f"{_whole(done):.1%} of the model; error {total.error:.4f}"
         )
         if total.nan:
             out.note(f"note: {total.nan:,} of the removed weights are NaN")
     goal = "would be" if is_plan else escaped(done.files[-1]) + ":"
     out.line(
-        f"{escaped(done.source)} → {goal} {counted(len(done.pruned), 'tensor')} pruned, "
-        f"{len(done.dense)} left as they are ({counted(done.dense_elements, 'element')})"
+        f"{escaped(done.source)} → {goal} {count_text(len(done.pruned), 'tensor')} pruned, "
+        f"{len(done.dense)} left as they are ({count_text(done.dense_elements, 'element')})"
     )
 
 

@@ -15,7 +15,7 @@ from tensorark.cli.verb import verb
 from tensorark.edit.append import repack
 from tensorark.edit.tensorbit_repair import is_tensorbit, mend
 from tensorark.errors import escaped
-from tensorark.report.text import counted, nbytes_text
+from tensorark.report.text import count_text, nbytes_text
 
 
 @verb(
@@ -60,6 +60,6 @@ def command(source: str, target: str, *, drop: tuple[str, ...], force: bool) -> 
     elif not out.quiet:
         dropping.tell(out, done.dropped)
         out.line(
-            f"{escaped(done.source)} → {escaped(target)}: {counted(done.tensors, 'tensor')}, "
+            f"{escaped(done.source)} → {escaped(target)}: {count_text(done.tensors, 'tensor')}, "
             f"{nbytes_text(before)} → {sizes_text(sizes)}"
         )

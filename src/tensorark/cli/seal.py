@@ -11,7 +11,7 @@ from tensorark.cli.verb import verb
 from tensorark.errors import escaped
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.integrity.seal import seal, seal_path
-from tensorark.report.text import counted
+from tensorark.report.text import count_text
 
 
 @verb(
@@ -63,5 +63,7 @@ def command(
         value = {"path": path, "seal": goal, "tensors": len(made.tensors), "content": content}
         out.document("seal", {**value, "files": len(made.files)})
     elif not out.quiet:
-        about = f"{counted(len(made.tensors), 'tensor')} in {counted(len(made.files), 'file')}"
+        about = (
+            f"{count_text(len(made.tensors), 'tensor')} in {count_text(len(made.files), 'file')}"
+        )
         out.line(f"{escaped(goal)}: {about}, {', '.join(content.values())}")

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
+from tensorark.cli import leniency, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import LimitExceeded
@@ -32,9 +31,9 @@ _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its fir
 @click.argument("name", required=False)
 @click.option("--decode", is_flag=True, help="Read the first values of the tensor, and mask bits.")
 @click.option("--limit", type=click.IntRange(1, 1000), metavar="N", default=8, help="How many (8).")
-@lenience.lenient
-@lenience.structural
-@lenience.generation
+@leniency.lenient
+@leniency.structural
+@leniency.generation
 def command(
     path: str,
     name: str | None,
@@ -53,7 +52,7 @@ def command(
     if decode and name is None:
         raise click.UsageError("--decode needs the name of a tensor")
     out = terminal()
-    with lenience.opened(
+    with leniency.open_model(
         path, out, lenient=lenient, structural=structural, generation=generation
     ) as file:
         if name is None:

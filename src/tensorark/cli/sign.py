@@ -16,7 +16,7 @@ from tensorark.files.folder import entry_of
 from tensorark.integrity.sign import sign, signature_path
 from tensorark.integrity.signature_document import COVERS, KINDS, OMITS, Kind, Statement
 from tensorark.integrity.trust import read_sums
-from tensorark.report.text import counted
+from tensorark.report.text import count_text
 
 MEANINGS: Final = {
     "file": "every byte of",
@@ -101,25 +101,27 @@ def command(
     if out.json:
         out.document("sign", {"path": path, "signature": goal, "statement": statement.as_json()})
     elif not out.quiet:
-        out.line(f"{escaped(goal)}: signed {described(statement, path)}")
+        out.line(f"{escaped(goal)}: signed {statement_text(statement, path)}")
         out.line(f"  by {statement.key}")
-        for line in extent(statement):
+        for line in extent_lines(statement):
             out.line(f"  {line}")
         if trust_digests or digests:
             out.line("  some digests were taken as given: their bytes were not read")
 
 
-def described(statement: Statement, path: str) -> str:
+def statement_text(statement: Statement, path: str) -> str:
     """Say what a statement is about, for a person."""
     about = f"{MEANINGS[statement.kind]} {escaped(path)}"
     if statement.kind == "content":
-        return f"{about} ({counted(len(statement.tensors), 'tensor')}): sha256:{statement.content}"
+        return (
+            f"{about} ({count_text(len(statement.tensors), 'tensor')}): sha256:{statement.content}"
+        )
     if statement.kind == "root":
-        return f"{MEANINGS['root']}: {escaped(path)} ({counted(len(statement.shards), 'shard')})"
-    return f"{about} ({counted(len(statement.files), 'file')})"
+        return f"{MEANINGS['root']}: {escaped(path)} ({count_text(len(statement.shards), 'shard')})"
+    return f"{about} ({count_text(len(statement.files), 'file')})"
 
 
-def extent(statement: Statement) -> list[str]:
+def extent_lines(statement: Statement) -> list[str]:
     """Say what a statement covers and what it leaves open."""
     named = f": {', '.join(map(escaped, statement.uncovered))}" if statement.uncovered else ""
     return [f"covers {COVERS[statement.kind]}", f"not {OMITS[statement.kind]}{named}"]
@@ -135,7 +137,7 @@ def _bundle(
     if out.json:
         out.document("sign", {"path": path, "bundle": goal, "files": list(names)})
     elif not out.quiet:
-        out.line(f"{escaped(goal)}: an OpenSSF bundle over {counted(len(names), 'file')}")
+        out.line(f"{escaped(goal)}: an OpenSSF bundle over {count_text(len(names), 'file')}")
 
 
 def _entry(path: str) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
+from tensorark.cli import leniency, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
@@ -34,7 +33,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), metavar="N", default=16, help="Groups shown (16)."
 )
-@lenience.lenient
+@leniency.lenient
 def command(path: str, name: str | None, *, limit: int, lenient: bool) -> int:
     """Count zeros and mask bits; reads every weight.
 
@@ -42,7 +41,7 @@ def command(path: str, name: str | None, *, limit: int, lenient: bool) -> int:
     bit is set. Dense matrices show the tightest N:M that their zeros follow.
     """
     out = terminal()
-    with lenience.opened(path, out, lenient=lenient) as file:
+    with leniency.open_model(path, out, lenient=lenient) as file:
         names = [name] if name is not None else list(file)
         total = sum(file[each].nbytes for each in names)
         with out.progress(total, "counting") as progress:

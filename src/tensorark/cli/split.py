@@ -13,7 +13,7 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.split import SplitPlan, split
 from tensorark.errors import escaped
-from tensorark.report.text import counted, nbytes_text
+from tensorark.report.text import count_text, nbytes_text
 
 
 @verb(
@@ -99,7 +99,7 @@ def _show(out: Terminal, plan: SplitPlan, *, written: bool) -> None:
         [
             escaped(shard.path),
             f"{shard.size:,}",
-            counted(len(shard.tensors), "tensor"),
+            count_text(len(shard.tensors), "tensor"),
             "one tensor is larger than the limit" if shard.exceeds else "",
         ]
         for shard in plan.shards
@@ -109,8 +109,8 @@ def _show(out: Terminal, plan: SplitPlan, *, written: bool) -> None:
     dropping.tell(out, plan.dropped)
     what = "written" if written else "planned, nothing written"
     out.line(
-        f"{escaped(plan.root)}: {counted(plan.tensors, 'tensor')}, {nbytes_text(plan.nbytes)} in "
-        f"{counted(len(plan.shards), 'shard')}; {what}"
+        f"{escaped(plan.root)}: {count_text(plan.tensors, 'tensor')}, {nbytes_text(plan.nbytes)} "
+        f"in {count_text(len(plan.shards), 'shard')}; {what}"
     )
 
 

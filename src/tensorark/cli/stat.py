@@ -6,8 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
+from tensorark.cli import leniency, parameters
 from tensorark.cli.error_output import say
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -33,8 +32,8 @@ from tensorark.report.text import shape_text
 @parameters.path
 @parameters.choosing
 @parameters.threads
-@lenience.lenient
-@lenience.generation
+@leniency.lenient
+@leniency.generation
 def command(
     path: str,
     *,
@@ -51,7 +50,7 @@ def command(
     blocks of a mebibyte for each thread.
     """
     out = terminal()
-    with lenience.opened(path, out, lenient=lenient, generation=generation) as file:
+    with leniency.open_model(path, out, lenient=lenient, generation=generation) as file:
         names = sorted(choose(file, include, exclude), key=natural)
         total = sum(file.catalog.tensors[name].nbytes for name in names)
         with out.progress(total, "reading") as progress:

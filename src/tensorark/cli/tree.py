@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
+from tensorark.cli import leniency, parameters
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
@@ -25,8 +24,8 @@ from tensorark.wire.gc_pause import paused
 @parameters.path
 @parameters.choosing
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Show N levels.")
-@lenience.lenient
-@lenience.generation
+@leniency.lenient
+@leniency.generation
 def command(
     path: str,
     *,
@@ -42,7 +41,7 @@ def command(
     one branch: `#` where all are alike, else the range of their numbers.
     """
     out = terminal()
-    with lenience.opened(path, out, lenient=lenient, generation=generation) as file:
+    with leniency.open_model(path, out, lenient=lenient, generation=generation) as file:
         with paused():
             names = choose(file, include, exclude)
             tensors = [file.catalog.tensors[name] for name in names]

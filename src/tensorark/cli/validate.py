@@ -14,7 +14,7 @@ from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
 from tensorark.errors import escaped
 from tensorark.report.report import finding
-from tensorark.report.text import counted, finding_text
+from tensorark.report.text import count_text, finding_text
 
 
 @verb(
@@ -66,7 +66,7 @@ def command(paths: tuple[str, ...], *, canonical: bool, architecture: bool) -> i
                 for note in each.value["notes"]:
                     out.line("  note: " + finding_text(note))
             continue
-        verdict = out.paint(counted(len(findings), "fault"), "red")
+        verdict = out.paint(count_text(len(findings), "fault"), "red")
         out.line(f"{escaped(each.path)}: {verdict}")
         for line in findings:
             out.line("  " + finding_text(line))

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from tensorark.cli import leniency as lenience
-from tensorark.cli import parameters
+from tensorark.cli import leniency, parameters
 from tensorark.cli.models import Failure, Success, each_file
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
@@ -16,7 +15,7 @@ from tensorark.files import File
 from tensorark.integrity.verify import verify
 from tensorark.report.integrity import exit_code, verification_facts
 from tensorark.report.report import finding
-from tensorark.report.text import counted, finding_text
+from tensorark.report.text import count_text, finding_text
 
 
 @verb(
@@ -40,7 +39,7 @@ from tensorark.report.text import counted, finding_text
     "--seal", type=click.Path(), metavar="SEAL", help="Compare with a seal (`tark seal`) instead."
 )
 @parameters.threads
-@lenience.lenient
+@leniency.lenient
 def command(
     paths: tuple[str, ...],
     *,
@@ -88,7 +87,7 @@ def _show(out: Terminal, each: Success) -> None:
     for found in each.value["findings"]:
         out.line("  " + finding_text(found))
     for label, names in each.value["missing"].items():
-        out.line(f"  missing: {quoted(label)}, which holds {counted(len(names), 'tensor')}")
+        out.line(f"  missing: {quoted(label)}, which holds {count_text(len(names), 'tensor')}")
     if out.quiet:
         return
     for refused in each.value["refused"]:

@@ -9,7 +9,7 @@ import click
 
 from tensorark.cli import parameters
 from tensorark.cli.passphrase import passphrase_of
-from tensorark.cli.sign import described, extent
+from tensorark.cli.sign import extent_lines, statement_text
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
@@ -17,7 +17,7 @@ from tensorark.errors import escaped
 from tensorark.integrity.trust import read_sums
 from tensorark.integrity.verify_signature import verify_signature
 from tensorark.report.report import finding
-from tensorark.report.text import counted, finding_text
+from tensorark.report.text import count_text, finding_text
 
 
 @verb(
@@ -92,10 +92,10 @@ def command(
     if found.findings and found.findings[0].rule in {"signature-key", "signature-invalid"}:
         lines = ["  nothing of the model was read: the statement is not to be believed"]
     else:
-        lines = [f"  signed: {described(statement, path)}", f"  by: {statement.key}"]
+        lines = [f"  signed: {statement_text(statement, path)}", f"  by: {statement.key}"]
         if found.taken:
-            lines.append(f"  {counted(found.taken, 'digest')} taken as given, not computed")
-        lines += [f"  {line}" for line in extent(statement)]
+            lines.append(f"  {count_text(found.taken, 'digest')} taken as given, not computed")
+        lines += [f"  {line}" for line in extent_lines(statement)]
     return _show(out, path, found.verdict, found.findings, value, lines)
 
 
@@ -103,7 +103,7 @@ def _bundle(out: Terminal, path: str, public: str, bundle: str | None) -> int:
     from tensorark.integrity.openssf import verify_bundle
 
     found = verify_bundle(path, public, bundle)
-    lines = [f"  an OpenSSF bundle over {counted(len(found.files), 'file')}"]
+    lines = [f"  an OpenSSF bundle over {count_text(len(found.files), 'file')}"]
     return _show(out, path, found.verdict, found.findings, {"files": list(found.files)}, lines)
 
 

@@ -48,7 +48,7 @@ def diff(
 
 def _compare_models(left: File, right: File, progress: Progress, *, by_values: bool) -> Difference:
     left, right = _in_terms_of_zt(left), _in_terms_of_zt(right)
-    said = _compare_said(left, right)
+    said = _compare_statements(left, right)
     ours, theirs = set(left) - {said.left}, set(right) - {said.right}
 
     def compare(name: str) -> list[Change]:
@@ -88,7 +88,7 @@ def _in_terms_of_zt(file: File) -> File:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Statements:
     """How two descriptions of artifacts differ; `left` and `right` are the objects that hold them.
 
     None where they are compared like any other tensor.
@@ -99,16 +99,16 @@ class _Said:
     changes: tuple[Change, ...] = ()
 
 
-def _compare_said(left: File, right: File) -> _Said:
+def _compare_statements(left: File, right: File) -> _Statements:
     """Compare what two artifacts say beside tensors."""
     ours, theirs = _statements(left), _statements(right)
     if ours is None or theirs is None:
-        return _Said()
+        return _Statements()
     (name, a, text), (other, b, same) = ours, theirs
     changes = compare_statements(a, b)
     if text != same and not changes:
         changes.append(Change(name=name, what="values"))
-    return _Said(name, other, tuple(changes))
+    return _Statements(name, other, tuple(changes))
 
 
 def _compare_shapes(a: Tensor, b: Tensor) -> list[Change]:

@@ -122,12 +122,18 @@ def span_digest(
     return hash_pieces(pieces, algorithm, progress)
 
 
-def whole(file: File, label: str | None) -> list[Span]:
-    """Return the one span that is all of a file."""
-    return [Span(0, file.source.size(label), label)]
+def label_digest(
+    file: File,
+    label: str | None,
+    algorithm: Algorithm,
+    progress: Progress = lambda _done: None,
+) -> str:
+    """Digest all of one file of a model, the opened one where `label` is None."""
+    whole = Span(0, file.source.size(label), label)
+    return span_digest(file, (whole,), algorithm, progress)
 
 
-def rests(file: File, labels: Sequence[str | None]) -> dict[str | None, list[Span]]:
+def rest_spans(file: File, labels: Sequence[str | None]) -> dict[str | None, list[Span]]:
     """Return for each file of a model the bytes that lie in no raw blob, in order."""
     held: dict[str | None, list[tuple[int, int]]] = {label: [] for label in labels}
     for tensor in file.catalog.tensors.values():

@@ -14,7 +14,7 @@ from tensorark.files import File, PathLike
 from tensorark.files.hashes import hash_pieces
 from tensorark.formats.zt.digest import Algorithm, check_algorithm
 from tensorark.formats.zt.digest import content_digest as digest_of
-from tensorark.integrity.digests import is_large, span_digest, whole
+from tensorark.integrity.digests import is_large, label_digest
 
 
 def content_digest(
@@ -67,5 +67,5 @@ def file_digest(file: File, algorithm: Algorithm, progress: Progress = lambda _d
     Raises:
         InvalidInput: when there is no such algorithm.
     """
-    digest = span_digest(file, whole(file, None), check_algorithm(algorithm), progress)
+    digest = label_digest(file, None, check_algorithm(algorithm), progress)
     return f"{algorithm}:{digest}"

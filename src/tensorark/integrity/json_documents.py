@@ -96,7 +96,7 @@ class Fields:
         return value
 
 
-def parsed(data: bytes, path: str) -> Fields:
+def read_object(data: bytes, path: str) -> Fields:
     """Read one strict JSON object.
 
     Raises:
@@ -125,7 +125,7 @@ def read_document(path: str | os.PathLike[str], schema: str) -> Fields:
         LimitExceeded: when it is larger than such a document can be.
         ReadFailed: when it cannot be read.
     """
-    fields = parsed(read_bytes(path), os.fspath(path))
+    fields = read_object(read_bytes(path), os.fspath(path))
     require_schema(fields, schema)
     return fields
 
@@ -137,7 +137,7 @@ def require_schema(fields: Fields, schema: str) -> None:
         raise fields.wrong(f"the document is no {schema} but {quoted(found)}", "schema")
 
 
-def compact(value: object) -> bytes:
+def render_compact(value: object) -> bytes:
     """Return `value` in one spelling: ASCII, members sorted, no space."""
     text = json.dumps(
         value, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":")
@@ -145,7 +145,7 @@ def compact(value: object) -> bytes:
     return text.encode("ascii")
 
 
-def rendered(value: Mapping[str, Any]) -> bytes:
+def render(value: Mapping[str, Any]) -> bytes:
     """Return a document as it is written: ASCII, in the order given, a line for each entry."""
     return (_text(value, 0) + "\n").encode("ascii")
 

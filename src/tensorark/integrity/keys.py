@@ -108,7 +108,7 @@ def read_private(path: PathLike, passphrase: str | None = None) -> Ed25519Privat
         name = printable(os.fspath(path))
         _log.warning("the private key %s can be read by others than its owner", name)
     secret = None if passphrase is None else passphrase.encode()
-    found = _loaded(path, lambda: load_pem_private_key(data, secret))
+    found = _load(path, lambda: load_pem_private_key(data, secret))
     if not isinstance(found, Ed25519PrivateKey):
         raise _other_kind(path)
     return found
@@ -128,7 +128,7 @@ def read_public(path: PathLike, passphrase: str | None = None) -> Ed25519PublicK
     data = read_bytes(path, _LARGEST)
     if _PRIVATE in data:
         return read_private(path, passphrase).public_key()
-    found = _loaded(path, lambda: load_pem_public_key(data))
+    found = _load(path, lambda: load_pem_public_key(data))
     if not isinstance(found, Ed25519PublicKey):
         raise _other_kind(path)
     require_strong(found, path)
@@ -175,7 +175,7 @@ def require_elliptic(path: PathLike, passphrase: str | None = None) -> None:
 
     data = read_bytes(path, _LARGEST)
     secret = None if passphrase is None else passphrase.encode()
-    found = _loaded(
+    found = _load(
         path,
         lambda: (
             load_pem_private_key(data, secret) if _PRIVATE in data else load_pem_public_key(data)
@@ -229,7 +229,7 @@ def _require() -> None:
         ) from error
 
 
-def _loaded(path: PathLike, load: Callable[[], object]) -> object:
+def _load(path: PathLike, load: Callable[[], object]) -> object:
     """Return what `load` makes of the key file at `path`; what it raises becomes an error of ours.
 
     A wrong passphrase and a key that is no key are told apart as far as the library does.

@@ -33,7 +33,7 @@ from tensorark.errors import (
 from tensorark.files import PathLike
 from tensorark.files.folder import entry_of
 from tensorark.integrity.comparison import compare, hash_file, verdict_of
-from tensorark.integrity.json_documents import Fields, parsed
+from tensorark.integrity.json_documents import Fields, read_object
 from tensorark.integrity.keys import require_elliptic
 from tensorark.integrity.signature_document import Signed
 from tensorark.io.inputs import operation
@@ -205,7 +205,7 @@ def _judge_signature(data: bytes, key: PathLike, path: str) -> Finding | None:
 
 def _resources(data: bytes, path: str) -> list[Signed]:
     """Return what a bundle lists, which nobody has vouched for yet."""
-    bundle = parsed(data, path)
+    bundle = read_object(data, path)
     bundle.text("mediaType", _BUNDLE.replace(".", r"\.").replace("+", r"\+"))
     envelope = bundle.object("dsseEnvelope")
     envelope.text("payloadType", _PAYLOAD.replace(".", r"\.").replace("+", r"\+"))
@@ -218,7 +218,7 @@ def _resources(data: bytes, path: str) -> list[Signed]:
     envelope.end()
     bundle.take("verificationMaterial")
     bundle.end()
-    statement = parsed(payload, path)
+    statement = read_object(payload, path)
     if statement.text("predicateType") != _PREDICATE:
         raise _unsupported(path, "the bundle is of another version of model signing")
     predicate = statement.object("predicate")

@@ -21,10 +21,10 @@ from tensorark.files import File, PathLike
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm, content_digest
 from tensorark.integrity.digests import (
     BLOCK,
+    label_digest,
     part_digests,
-    rests,
+    rest_spans,
     span_digest,
-    whole,
     workers,
 )
 from tensorark.integrity.seal_document import (
@@ -91,7 +91,7 @@ def seal_of(
 ) -> Seal:
     """Return the seal of an opened model (see `seal`)."""
     file, labels = model_of(file), file.labels
-    rest = rests(file, labels)
+    rest = rest_spans(file, labels)
 
     def seal_all(names: list[str]) -> list[SealedTensor]:
         return [_seal_tensor(file, name, algorithms, block, progress) for name in names]
@@ -100,7 +100,7 @@ def seal_of(
         return SealedFile(
             name=file.source.path_of().name if label is None else label,
             size=file.source.size(label),
-            sha256=span_digest(file, whole(file, label), "sha256", progress),
+            sha256=label_digest(file, label, "sha256", progress),
             rest=span_digest(file, rest[label], "xxh3"),
         )
 

@@ -22,11 +22,11 @@ from tensorark.errors import Error, ReadFailed, Rejected
 from tensorark.files import File, PathLike
 from tensorark.integrity.digests import (
     block_digests,
+    label_digest,
     part_digests,
-    rests,
+    rest_spans,
     segments,
     span_digest,
-    whole,
     workers,
 )
 from tensorark.integrity.seal import content_digests, hash_attributes, seal_path
@@ -101,7 +101,7 @@ def _check_model(
     usable, findings = _find_files(file, dict(zip(labels, sealed.files, strict=True)))
     known, structure = _match_tensors(file, sealed)
     findings += structure or _check_content(file, sealed)
-    rest = rests(file, tuple(usable))
+    rest = rest_spans(file, tuple(usable))
     with workers(threads) as pool:
         jobs: list[Future[SealCheck]] = []
         if deep:
@@ -253,7 +253,7 @@ def _find_files(
 
 
 def _check_sha256(file: File, label: str | None, sealed: SealedFile) -> SealCheck:
-    found = span_digest(file, whole(file, label), "sha256")
+    found = label_digest(file, label, "sha256")
     findings: list[Finding] = []
     if found != sealed.sha256:
         findings.append(

@@ -10,7 +10,7 @@ from tensorark.core.brief import brief
 from tensorark.files import PathLike
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.integrity.digests import PartDigests
-from tensorark.integrity.json_documents import Fields, read_document, rendered
+from tensorark.integrity.json_documents import Fields, read_document, render
 
 SCHEMA: Final = "tensorark.seal/1"
 BLOCKS: Final = (1 << 12, 1 << 30)
@@ -78,7 +78,7 @@ class Seal:
 
 def encode_seal(made: Seal) -> bytes:
     """Return the bytes of a seal; the same seal gives the same bytes."""
-    return rendered(
+    return render(
         {
             "schema": SCHEMA,
             "format": made.format,

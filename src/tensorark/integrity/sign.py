@@ -19,8 +19,7 @@ from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Hint, InvalidInput, Rejected, quoted
 from tensorark.files import File, PathLike
 from tensorark.integrity.digests import (
-    span_digest,
-    whole,
+    label_digest,
     workers,
 )
 from tensorark.integrity.keys import key_id, read_private
@@ -166,7 +165,7 @@ def _sign_files(file: File, trust: Trust, threads: int | None, progress: Progres
         if label and not below(main.parent, name).samefile(file.source.path_of(label)):
             detail = "a file of this model does not lie under its name"
             raise InvalidInput(detail, code="name", path=file.path, found=quoted(name))
-        digest = trust.known.get(name) or span_digest(file, whole(file, label), "sha256", progress)
+        digest = trust.known.get(name) or label_digest(file, label, "sha256", progress)
         return Signed(name=name, size=file.source.size(label), sha256=digest)
 
     with workers(threads) as pool:
@@ -184,7 +183,7 @@ def _sign_root(file: File, trust: Trust, _threads: int | None, progress: Progres
     root = Signed(
         name=_require_text(file.source.path_of().name, file.path),
         size=file.source.size(),
-        sha256=span_digest(file, whole(file, None), "sha256", progress),
+        sha256=label_digest(file, None, "sha256", progress),
     )
     _require_agreement(file, None, root.sha256, trust, required=False)
     return Statement(

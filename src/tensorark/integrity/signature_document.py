@@ -13,7 +13,13 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from tensorark.core.brief import brief
-from tensorark.integrity.json_documents import Fields, compact, parsed, rendered, require_schema
+from tensorark.integrity.json_documents import (
+    Fields,
+    read_object,
+    render,
+    render_compact,
+    require_schema,
+)
 
 Kind = Literal["file", "root", "content"]
 """What is signed: the bytes of files, a root with sha256 shards, or tensors."""
@@ -89,7 +95,7 @@ class Statement:
 
     def encode(self) -> bytes:
         """Return the bytes that are signed: the domain, then the statement as compact JSON."""
-        return DOMAIN + compact(self.as_json())
+        return DOMAIN + render_compact(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         """Return the statement as a JSON-able value: the fields of its kind and no others."""
@@ -127,7 +133,7 @@ class SignedStatement:
             "statement": self.statement.as_json(),
             "signature": self.signature.hex(),
         }
-        return rendered(value)
+        return render(value)
 
 
 def parse_document(data: bytes, path: str) -> SignedStatement:
@@ -136,7 +142,7 @@ def parse_document(data: bytes, path: str) -> SignedStatement:
     Raises:
         Rejected: when it is anything but a document in its one spelling.
     """
-    fields = parsed(data, path)
+    fields = read_object(data, path)
     require_schema(fields, DOCUMENT)
     inner = fields.object("statement")
     found = SignedStatement(

@@ -21,8 +21,7 @@ from tensorark.files import File, PathLike
 from tensorark.files.folder import entry_of
 from tensorark.integrity.comparison import compare, hash_file, verdict_of
 from tensorark.integrity.digests import (
-    span_digest,
-    whole,
+    label_digest,
     workers,
 )
 from tensorark.integrity.keys import key_id, read_public
@@ -250,7 +249,7 @@ def _check_shard(
         if trust.digests or name in trust.known:
             digest, given = trust.known.get(name, wanted.sha256), 1
         else:
-            digest = span_digest(file, whole(file, wanted.name), "sha256", progress)
+            digest = label_digest(file, wanted.name, "sha256", progress)
         found: Signed | None = Signed(name=wanted.name, size=size, sha256=digest)
     except ReadFailed as error:
         if error.code == "missing-shard":

@@ -14,7 +14,7 @@ from tensorark.errors import LimitExceeded
 from tensorark.files import File
 from tensorark.integrity.verify import Verification
 from tensorark.report.report import finding
-from tensorark.report.text import counted, nbytes_text
+from tensorark.report.text import count_text, nbytes_text
 
 _UNPROVEN = frozenset({"unknown-algorithm", "unknown-encoding"})
 
@@ -79,15 +79,17 @@ def _verdict(
 def _rungs(file: File, found: Verification) -> list[dict[str, str]]:
     """Name each rung, the cheapest first, and how far it was climbed."""
     size = nbytes_text(found.nbytes)
-    content = f"{found.checked:,} of {counted(found.parts, 'part')} match their digest ({size})"
+    content = f"{found.checked:,} of {count_text(found.parts, 'part')} match their digest ({size})"
     if not found.checked:
-        content = f"not climbed: none of {counted(found.parts, 'part')} was checked by a digest"
+        content = f"not climbed: none of {count_text(found.parts, 'part')} was checked by a digest"
     if found.judged:  # by a format that carries no digests
         few = "" if found.judged == found.parts else f"{found.judged:,} of "
-        judged = f"{few}{counted(found.parts, 'part')} judged by the rules of their format ({size})"
+        judged = (
+            f"{few}{count_text(found.parts, 'part')} judged by the rules of their format ({size})"
+        )
         content = f"no digests; {judged}"
     if found.findings:
-        content = f"damaged: {counted(len(found.findings), 'fault')} above"
+        content = f"damaged: {count_text(len(found.findings), 'fault')} above"
     rungs = [
         ("structure", "bounds and every rule that needs no payload hold"),
         ("manifest", _manifest(file)),
@@ -95,7 +97,7 @@ def _rungs(file: File, found: Verification) -> list[dict[str, str]]:
         ("content", content),
     ]
     if file.catalog.files:
-        total = counted(len(file.catalog.files), "shard")
+        total = count_text(len(file.catalog.files), "shard")
         whole = f"{found.shards:,} of {total} match their whole-file digest"
         rungs.append(("shards", whole if found.shards else "not climbed: see --deep"))
     rungs.append(("artifact", "not climbed: compare `tark id --file` with a digest you trust"))
@@ -114,12 +116,14 @@ def _manifest(file: File) -> str:
 def _transport(file: File, found: Verification) -> str:
     """Say how many encoded parts hold under the checksums of their encoding."""
     if file.format.checksum is not None:
-        return f"{found.protected:,} of {counted(found.parts, 'part')} match their CRC-32"
+        return f"{found.protected:,} of {count_text(found.parts, 'part')} match their CRC-32"
     tensors = file.catalog.tensors.values() if file.describes_tensors else ()
     parts = (part for tensor in tensors for part in tensor.parts.values())
     encoded = sum(isinstance(part.blob, Encoded) for part in parts)
     if not encoded:
         return "not climbed: no part is encoded"
     if not found.protected:
-        return f"not climbed: none of {counted(encoded, 'encoded part')} holds by checksums"
-    return f"{found.protected:,} of {counted(encoded, 'encoded part')} protected by frame checksums"
+        return f"not climbed: none of {count_text(encoded, 'encoded part')} holds by checksums"
+    return (
+        f"{found.protected:,} of {count_text(encoded, 'encoded part')} protected by frame checksums"
+    )

@@ -29,7 +29,7 @@ def shape_text(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) or "scalar"
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """Write a number with its noun in the right form."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
@@ -45,7 +45,7 @@ def value_text(value: object) -> str:
 def totals_text(totals: Mapping[str, Any]) -> str:
     """Write totals in one line: ``3 tensors, 6 elements, 24 B: f32 3 (24 B)``."""
     head = (
-        f"{counted(totals['tensors'], 'tensor')}, {counted(totals['elements'], 'element')}, "
+        f"{count_text(totals['tensors'], 'tensor')}, {count_text(totals['elements'], 'element')}, "
         f"{nbytes_text(totals['nbytes'])}"
     )
     types = ", ".join(
@@ -79,7 +79,7 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _artifact_lines(artifact: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the lines about a NInfer artifact: its id, what it calls itself, its components."""
-    counts = ", ".join(counted(artifact[key], key[:-1]) for key in ("parameters", "uses"))
+    counts = ", ".join(count_text(artifact[key], key[:-1]) for key in ("parameters", "uses"))
     yield "artifact", f"{artifact['artifact_id']}, {counts}"
     for key in ("metadata", "provenance"):
         if artifact[key]:
@@ -107,8 +107,8 @@ def _files(files: Sequence[Mapping[str, Any]]) -> list[str]:
     whole = opened["size"] + sum(each["size"] for each in present)
     lines = [
         (
-            f"{nbytes_text(whole)} in {counted(len(files), 'file')}; "
-            f"{len(present)} of {counted(len(shards), 'shard')} present"
+            f"{nbytes_text(whole)} in {count_text(len(files), 'file')}; "
+            f"{len(present)} of {count_text(len(shards), 'shard')} present"
         )
     ]
     for each in shards:
@@ -119,7 +119,7 @@ def _files(files: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _missing(tensors: Sequence[str]) -> str:
     names = ", ".join(map(escaped, tensors[:_LOST])) + (", …" if len(tensors) > _LOST else "")
-    return f"missing, with {counted(len(tensors), 'tensor')}: {names}"
+    return f"missing, with {count_text(len(tensors), 'tensor')}: {names}"
 
 
 _LOST: Final = 4  # names that are shown of a shard that is missing
@@ -129,7 +129,7 @@ def _digests(digests: Mapping[str, Any]) -> str:
     if not digests["digested"]:
         return "none"
     kinds = ", ".join(f"{escaped(each)} {n:,}" for each, n in digests["algorithms"].items())
-    return f"{digests['digested']:,} of {counted(digests['parts'], 'part')} ({kinds})"
+    return f"{digests['digested']:,} of {count_text(digests['parts'], 'part')} ({kinds})"
 
 
 def _alignment(facts: Mapping[str, int]) -> str:
@@ -144,7 +144,7 @@ def _alignment(facts: Mapping[str, int]) -> str:
         )
         if facts[key]
     ]
-    parts = counted(facts["parts"], "part")
+    parts = count_text(facts["parts"], "part")
     return f"of {parts}: {', '.join(wrong)}" if wrong else f"all {parts} at multiples of 4096"
 
 
@@ -160,7 +160,7 @@ def _more(items: Sequence[object], shown: int) -> str:
 def tensor_lines(tensor: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (label, text) for each line of a tensor's description."""
     yield "name", escaped(tensor["name"])
-    yield "shape", f"{shape_text(tensor['shape'])} ({counted(tensor['elements'], 'element')})"
+    yield "shape", f"{shape_text(tensor['shape'])} ({count_text(tensor['elements'], 'element')})"
     yield "type", escaped(tensor["type"])
     shortly = f" ({escaped(tensor['scheme'])})" if tensor["scheme"] else ""
     yield "layout", escaped(tensor["layout"]) + shortly
@@ -214,6 +214,6 @@ def tree_rows(
         if own is not None:
             yield name, escaped(own["type"]), shape_text(own["shape"]), nbytes_text(own["nbytes"])
         else:
-            yield name, "", counted(branch["tensors"], "tensor"), nbytes_text(branch["nbytes"])
+            yield name, "", count_text(branch["tensors"], "tensor"), nbytes_text(branch["nbytes"])
         if most is None or depth + 1 < most:
             yield from tree_rows(branch["branches"], depth + 1, most=most)
