@@ -22,6 +22,7 @@ _FOLDERS: Final[Mapping[str, str]] = MappingProxyType(
         "zt.zstd-seekable/1": "zstd",
         "npy.array/1": "npy",
         "npy.deflate/1": "npy",
+        "npy.file/1": "npy",
     }
 )
 """The folder of each encoding."""

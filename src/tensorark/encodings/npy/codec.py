@@ -1,6 +1,6 @@
-"""The encodings `npy.array/1` and `npy.deflate/1`: arrays as numpy stores them, in any order.
+"""The encodings `npy.array/1`, `npy.deflate/1`, `npy.file/1`: arrays as numpy stores them.
 
-Stored are the CRC-32 of an array file and the file, as it is or deflated; decoded are its elements,
+Stored are an array file, as it is or deflated, and before it its CRC-32; decoded are its elements,
 row-major and little-endian. Must never take more memory than was asked for before the stream proves
 that it has the bytes, and never evaluates a header.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorark.core.rules import Reading, Rule
 from tensorark.encodings.encoding import Allocate, Decoder, Encoder, Encoding, StoredBytes
-from tensorark.encodings.npy.rules import ARRAY, DEFLATE, Stream, stored_crc, stream
+from tensorark.encodings.npy.rules import ARRAY, DEFLATE, FILE, Stream, stored_crc, stream
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.wire.npy import PREAMBLE, Header, HeaderFault, length_of, parse_header
@@ -28,14 +28,20 @@ _PLAIN: Final = re.compile(r"[<>|=](?:[biufc]|V)[0-9]{1,2}", re.ASCII)
 
 
 def open_part(
-    stored: StoredBytes, nbytes: int, reading: Reading, allocate: Allocate, *, deflated: bool
+    stored: StoredBytes,
+    nbytes: int,
+    reading: Reading,
+    allocate: Allocate,
+    *,
+    deflated: bool,
+    crc: int,
 ) -> Decoder:
-    """Open the array of one part, which decodes to `nbytes`.
+    """Open the array of one part, which decodes to `nbytes`; so many bytes of a CRC come first.
 
     Raises:
         Rejected: when it does not begin as an array.
     """
-    return _Part(stored, nbytes, reading, allocate, deflated=deflated)
+    return _Part(stored, nbytes, reading, allocate, deflated=deflated, crc=crc)
 
 
 class _Part:
@@ -44,6 +50,7 @@ class _Part:
     __slots__ = (
         "_allocate",
         "_begin",
+        "_crc",
         "_deflated",
         "_header",
         "_nbytes",
@@ -62,12 +69,14 @@ class _Part:
         allocate: Allocate,
         *,
         deflated: bool,
+        crc: int,
     ) -> None:
         self._stored = stored
         self._nbytes = nbytes
         self._reading = reading
         self._allocate = allocate
         self._deflated = deflated
+        self._crc = crc
         self._pieces: Iterator[memoryview] = iter(())
         self._window = memoryview(b"")
         self._begin = 0
@@ -107,7 +116,7 @@ class _Part:
             yield from self._swap()
         else:
             yield from self._transpose()
-        self.is_checked = True
+        self.is_checked = self._crc > 0
 
     def _range(self, start: int, length: int) -> memoryview:
         """Read a range; those that ascend cost one pass together."""
@@ -166,7 +175,7 @@ class _Part:
         else:
             for _ in self._data():  # its CRC
                 pass
-            target = self._stored.read(_CRC + self._header.length, self._nbytes)
+            target = self._stored.read(self._crc + self._header.length, self._nbytes)
         if not self._nbytes:
             return
         try:
@@ -195,14 +204,16 @@ class _Part:
                 yield rest
         if done != size:
             self._fail(stream, "the array ends too early", size, done)
-        wanted = int.from_bytes(self._stored.read(0, _CRC), "little")
+        if not self._crc:
+            return
+        wanted = int.from_bytes(self._stored.read(0, self._crc), "little")
         if crc != wanted:
             self._fail(
                 stored_crc, "the bytes do not match their CRC", f"{wanted:08x}", f"{crc:08x}"
             )
 
     def _raw(self) -> Iterator[memoryview]:
-        for start in range(_CRC, self._stored.nbytes, _CHUNK):
+        for start in range(self._crc, self._stored.nbytes, _CHUNK):
             yield self._stored.read(start, min(_CHUNK, self._stored.nbytes - start))
 
     def _inflate(self, most: int) -> Iterator[memoryview]:
@@ -282,6 +293,7 @@ def _refuse(_level: int, _frame_size: int) -> Encoder:
 
 
 ENCODINGS: Final = (
-    Encoding(id=ARRAY, open=partial(open_part, deflated=False), encode=_refuse),
-    Encoding(id=DEFLATE, open=partial(open_part, deflated=True), encode=_refuse),
+    Encoding(id=ARRAY, open=partial(open_part, deflated=False, crc=_CRC), encode=_refuse),
+    Encoding(id=DEFLATE, open=partial(open_part, deflated=True, crc=_CRC), encode=_refuse),
+    Encoding(id=FILE, open=partial(open_part, deflated=False, crc=0), encode=_refuse),
 )

@@ -12,6 +12,8 @@ ARRAY: Final = "npy.array/1"
 """A CRC-32, then the array that it is of, as it is."""
 DEFLATE: Final = "npy.deflate/1"
 """The same, the array being deflated."""
+FILE: Final = "npy.file/1"
+"""An array as it is, without a CRC."""
 
 
 @dataclass(frozen=True, slots=True)

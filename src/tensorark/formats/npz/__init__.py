@@ -10,7 +10,6 @@ from typing import Final
 from tensorark.core.ledger import BY_MODEL, Keeps
 from tensorark.formats.format import Format
 from tensorark.formats.npz import read, rules
-from tensorark.formats.npz.dtypes import PREFIX
 from tensorark.formats.npz.marker import Marker
 from tensorark.formats.npz.plan import (
     ALIGNMENT,
@@ -24,6 +23,7 @@ from tensorark.formats.npz.plan import (
 )
 from tensorark.formats.npz.read import Archive
 from tensorark.formats.npz.write import write
+from tensorark.wire.npy_types import PREFIX
 
 NPZ: Final = Format(
     name=read.NAME,

@@ -14,9 +14,9 @@ from tensorark.core.model import Tensor
 from tensorark.core.types import size_of
 from tensorark.errors import quoted
 from tensorark.formats.npz import marker
-from tensorark.formats.npz.dtypes import VOIDS, descr_of
 from tensorark.formats.npz.rules import SUFFIX
 from tensorark.wire.npy import header_bytes
+from tensorark.wire.npy_types import VOIDS, descr_of
 from tensorark.wire.zip import (
     END,
     END64,

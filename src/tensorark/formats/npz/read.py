@@ -19,12 +19,12 @@ from tensorark.core.rules import Reading
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.format import SizeOf
 from tensorark.formats.npz import marker, rules
-from tensorark.formats.npz.dtypes import PREFIX, VOIDS, Dtype, dtype_of
 from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member
 from tensorark.formats.npz.strangers import stranger
 from tensorark.wire.attributes import typed
 from tensorark.wire.gc_pause import paused
 from tensorark.wire.npy import PREAMBLE, HeaderFault, length_of, parse_header
+from tensorark.wire.npy_types import PREFIX, VOIDS, Dtype, dtype_of
 from tensorark.wire.zip import (
     END,
     END_MAGIC,

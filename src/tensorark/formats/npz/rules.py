@@ -13,8 +13,8 @@ from typing import Final
 
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Rejected, quoted
-from tensorark.formats.npz.dtypes import Dtype
 from tensorark.wire.npy import Header, HeaderFault
+from tensorark.wire.npy_types import Dtype
 from tensorark.wire.zip import (
     DEFLATED,
     DESCRIPTOR,

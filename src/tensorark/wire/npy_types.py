@@ -1,7 +1,7 @@
 """The dtypes of numpy, and which storage and logical type each of them is.
 
 numpy has no name of its own for bfloat16 and the fp8 types; `ml_dtypes` saves them as voids of
-their width, and so do we, with a note of what they are (`marker`). Sizes only, never numbers.
+their width, and so do we; an archive has a note of what they are. Sizes only, never numbers.
 """
 
 from __future__ import annotations
