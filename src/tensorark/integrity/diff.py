@@ -7,9 +7,7 @@ not matter. Stored digests are not trusted: the bytes are compared.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +21,7 @@ from tensorark.formats.ninfer.describe import parse_description, statements
 from tensorark.formats.ninfer.holdings import description_of
 from tensorark.integrity.change import Change, Difference
 from tensorark.integrity.compare_values import compare_decoded, compare_payload
+from tensorark.integrity.digests import workers
 from tensorark.wire.attributes import alike
 
 
@@ -68,7 +67,7 @@ def _compare_models(left: File, right: File, progress: Progress, *, by_values: b
     def compare_all(names: list[str]) -> list[list[Change]]:
         return [compare(name) for name in names if name in ours and name in theirs]
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with workers(None) as pool:
         changes = [each for batch in pool.map(compare_all, left.batches()) for each in batch]
     return Difference(
         only_left=tuple(name for name in left if name in ours and name not in theirs),

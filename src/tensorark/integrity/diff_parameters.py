@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from tensorark import files
 from tensorark.core.model import Part
@@ -19,6 +17,7 @@ from tensorark.formats.ninfer.uses import of_use
 from tensorark.integrity.change import Change, Difference
 from tensorark.integrity.compare_values import compare_parameters
 from tensorark.integrity.diff import compare_attributes, compare_statements
+from tensorark.integrity.digests import workers
 
 
 def diff_parameters(
@@ -51,7 +50,7 @@ def _compare_parameters(left: File, right: File, progress: Progress) -> Differen
         progress(a.size)
         return changes
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with workers(None) as pool:
         changes = list(pool.map(compare, shared))
     said = compare_statements(_around_parameters(left), _around_parameters(right))
     return Difference(

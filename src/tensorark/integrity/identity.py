@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from tensorark import files
@@ -14,7 +12,7 @@ from tensorark.files import File, PathLike
 from tensorark.files.hashes import hash_pieces
 from tensorark.formats.zt.digest import Algorithm, check_algorithm
 from tensorark.formats.zt.digest import content_digest as digest_of
-from tensorark.integrity.digests import is_large, label_digest
+from tensorark.integrity.digests import is_large, label_digest, workers
 
 
 def content_digest(
@@ -57,7 +55,7 @@ def digest_tensors(file: File, progress: Progress | None = None) -> list[Tensor]
     def digest_all(names: list[str]) -> list[Tensor]:
         return [digest(name) for name in names]
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with workers(None) as pool:
         return [each for batch in pool.map(digest_all, file.batches()) for each in batch]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tensorark import files
@@ -18,6 +17,7 @@ from tensorark.core.rules import Finding
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, Rejected, Unsupported
 from tensorark.files import File, PathLike
 from tensorark.files.shard_digests import check_shards
+from tensorark.integrity.digests import workers
 from tensorark.integrity.judge_tensor import Tally, judge_tensor
 
 
@@ -81,24 +81,24 @@ def verify(
         ReadFailed: when payload cannot be read.
         InvalidInput: when `threads` is negative.
     """
-    workers, report = threads or os.cpu_count() or 1, progress or (lambda _done: None)
-    if workers < 1:
+    count, report = threads or os.cpu_count() or 1, progress or (lambda _done: None)
+    if count < 1:
         raise InvalidInput("at least one thread must read", code="threads", found=threads)
     with files.open(model) as file:
-        return _verify(file, workers, report, deep=deep)
+        return _verify(file, count, report, deep=deep)
 
 
-def _verify(file: File, workers: int, report: Progress, *, deep: bool) -> Verification:
+def _verify(file: File, threads: int, progress: Progress, *, deep: bool) -> Verification:
     missing = _missing(file)
     labels = {*file.catalog.files} if deep else file.unproven()
-    shards = check_shards(file, threads=workers, progress=report, labels=labels - missing.keys())
+    shards = check_shards(file, threads=threads, progress=progress, labels=labels - missing.keys())
     total = Tally(nbytes=shards.nbytes)
     total.refused += shards.refused
     total.findings += shards.findings
     # Parts in a shard that is another file would only repeat that it is.
     if not shards.findings:
         gone = {name for names in missing.values() for name in names}
-        for batch in _judge_tensors(file, gone, workers, report):
+        for batch in _judge_tensors(file, gone, threads, progress):
             total.add(batch)
         if not missing:
             _judge_others(file, total)
@@ -181,5 +181,5 @@ def _judge_tensors(
         return tally
 
     batches = file.batches() if file.describes_tensors else []
-    with ThreadPoolExecutor(threads) as pool:
+    with workers(threads) as pool:
         yield from pool.map(judge, batches)
