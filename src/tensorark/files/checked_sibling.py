@@ -19,7 +19,7 @@ _HEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class CheckedSibling:
     """Finds the file `label` in `folder`; picklable if `judge` is.
 
     `judge(label, head, size)` is given its first 64 bytes, or fewer, and raises when it is another

@@ -21,7 +21,7 @@ from tensorark.errors import (
     Error,
     InvalidInput,
 )
-from tensorark.files.checked_sibling import Admitted
+from tensorark.files.checked_sibling import CheckedSibling
 from tensorark.files.file import File, PathLike
 from tensorark.files.folder import entry_of, members_of
 from tensorark.files.identify import HEAD, TAIL, identify
@@ -145,7 +145,7 @@ def _resolving(
         return source
     root = source.path.absolute()
     if format_.continuation is not None:
-        return source.resolving(Admitted(root.parent, format_.continuation(catalog)))
+        return source.resolving(CheckedSibling(root.parent, format_.continuation(catalog)))
     if format_.judge_shard is None:
         return source
     return source.resolving(

@@ -80,7 +80,7 @@ class Shards:
             if fault:
                 raise self._wrong(label, named, fault)
         faults = []
-        for candidate in (*self._stored(wanted), *self._plain(label)):
+        for candidate in (*self._in_stores(wanted), *self._plain(label)):
             fault = self._fault(candidate, wanted)
             if fault is None:
                 return candidate
@@ -160,7 +160,7 @@ class Shards:
     def _folders(self) -> list[Path]:
         return [self.root.parent, *([self.store] if self.store is not None else [])]
 
-    def _stored(self, wanted: Shard) -> list[Path]:
+    def _in_stores(self, wanted: Shard) -> list[Path]:
         algorithm, _, digits = wanted.digest.partition(":")
         stores = [self.store] if self.store is not None else []
         stores += [] if self._is_gone(STORE, self.root.parent) else [self.root.parent / STORE]
@@ -176,7 +176,7 @@ class Shards:
         if algorithm not in HASHES:
             return None
         for folder in self._folders:
-            for name in self._sized(folder, wanted.size):
+            for name in self._of_size(folder, wanted.size):
                 with suppress(Error):
                     path = beside(folder, name)
                     is_one = self._fault(path, wanted) is None
@@ -184,7 +184,7 @@ class Shards:
                         return path
         return None
 
-    def _sized(self, folder: Path, size: int) -> list[str]:
+    def _of_size(self, folder: Path, size: int) -> list[str]:
         """Return the files of a folder that have `size` bytes."""
         listing = self._listing(folder)
         return [] if listing is None else listing.names.get(size, [])
