@@ -17,7 +17,6 @@ from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
 from tensorark.files import File
-from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
 from tensorark.layouts.nm.rules import ID, QUANTIZED, members
 
@@ -59,22 +58,22 @@ def cast(file: File, dtype: str) -> tuple[File, Casting]:
     """
     if dtype not in FLOATS:
         raise InvalidInput("no float type", code="cast", expected=" ".join(FLOATS), found=dtype)
-    home = brought_home(file.catalog)
     report = Casting(dtype)
     made: dict[str, Pieces] = {}
     tensors: dict[str, Tensor] = {}
     for name, tensor in file.catalog.tensors.items():
-        plain = replace(tensor, attributes=home.tensors.get(name))
-        role = _role(plain)
-        if role is None or plain.parts[role].dtype == dtype:
-            tensors[name] = plain
+        role = _role(tensor)
+        if role is None or tensor.parts[role].dtype == dtype:
+            tensors[name] = tensor
             continue
         report.names.append(name)
-        made[name] = partial(_pieces, file, plain, role, report)
-        size = plain.parts[role].nbytes // DTYPES[plain.parts[role].dtype] * DTYPES[dtype]
-        parts: dict[str, Part] = {**plain.parts, role: computed(name, size, dtype)}
-        tensors[name] = replace(plain, parts=parts)
-    return Recast(file, Catalog("zt", tensors, home.file, None, file.catalog.files), made), report
+        made[name] = partial(_pieces, file, tensor, role, report)
+        size = tensor.parts[role].nbytes // DTYPES[tensor.parts[role].dtype] * DTYPES[dtype]
+        parts: dict[str, Part] = {**tensor.parts, role: computed(name, size, dtype)}
+        tensors[name] = replace(tensor, parts=parts)
+    return Recast(
+        file, Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files), made
+    ), report
 
 
 def _role(tensor: Tensor) -> str | None:

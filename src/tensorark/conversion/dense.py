@@ -15,7 +15,6 @@ from tensorark.core.model import Catalog, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.files import File
-from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
 from tensorark.layouts.nm.rules import ID
 from tensorark.layouts.payload import Bytes
@@ -48,13 +47,13 @@ def densified(file: File, masking: Masking = "checked") -> File:
         )
     if all(tensor.layout != ID for tensor in file.catalog.tensors.values()):
         return file
-    home = brought_home(file.catalog)
     made: dict[str, Pieces] = {}
     tensors: dict[str, Tensor] = {}
     for name, tensor in file.catalog.tensors.items():
-        plain = replace(tensor, attributes=home.tensors.get(name))
-        tensors[name] = _dense(file, plain, masking, made) if tensor.layout == ID else plain
-    return Recast(file, Catalog("zt", tensors, home.file, None, file.catalog.files), made)
+        tensors[name] = _dense(file, tensor, masking, made) if tensor.layout == ID else tensor
+    return Recast(
+        file, Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files), made
+    )
 
 
 def reader(file: File, tensor: Tensor) -> Bytes:

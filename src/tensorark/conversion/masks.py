@@ -19,7 +19,6 @@ from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
 from tensorark.files import File
-from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
 from tensorark.layouts.nm.rules import ID, KEY, Pattern, mask_size
 
@@ -90,13 +89,8 @@ def detect_masks(file: File) -> tuple[File, Recasting]:
 
 
 def _recast(file: File, each: Callable[[_Work, str], None]) -> tuple[File, Recasting]:
-    carried = brought_home(file.catalog)
-    tensors = {
-        name: replace(tensor, attributes=carried.tensors.get(name))
-        for name, tensor in file.catalog.tensors.items()
-    }
-    work = _Work(file, tensors)
-    for name in list(tensors):
+    work = _Work(file, dict(file.catalog.tensors))
+    for name in file.catalog.tensors:
         if name not in work.tensors:
             continue
         try:
@@ -107,7 +101,7 @@ def _recast(file: File, each: Callable[[_Work, str], None]) -> tuple[File, Recas
             if error.code != "mask-values":  # such a mask is none; payload that is broken is
                 raise
             work.left[name] = error.detail
-    catalog = Catalog("zt", work.tensors, carried.file, None, file.catalog.files)
+    catalog = Catalog("zt", work.tensors, file.catalog.attributes, None, file.catalog.files)
     return Recast(file, catalog, work.made), work.result()
 
 

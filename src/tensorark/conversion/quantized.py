@@ -19,7 +19,6 @@ from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
 from tensorark.files import File
-from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
 from tensorark.layouts.affine import rules as affine
 from tensorark.layouts.quant import rules as quant
@@ -91,23 +90,18 @@ def import_layers(file: File, config: Config | None) -> tuple[File, Recasting]:
     `config` is that of the checkpoint; without one no layer is understood, because the tensors
     alone do not tell.
     """
-    carried = brought_home(file.catalog)
-    tensors = {
-        name: replace(tensor, attributes=carried.tensors.get(name))
-        for name, tensor in file.catalog.tensors.items()
-    }
-    work = _Work(file, tensors)
-    for name in list(tensors):
+    work = _Work(file, dict(file.catalog.tensors))
+    for name in file.catalog.tensors:
         prefix, _, role = name.rpartition(".")
         stem = f"{prefix}." if prefix else ""
         try:
             if role == "qweight":
                 _import_packed(work, stem, config)
-            elif role == _WEIGHT and stem + "scales" in tensors and stem + "biases" in tensors:
+            elif role == _WEIGHT and {stem + "scales", stem + "biases"} <= work.tensors.keys():
                 _import_mlx(work, stem, config)
         except _Left as reason:
             work.left[name] = str(reason)
-    catalog = Catalog("zt", work.tensors, carried.file, None, file.catalog.files)
+    catalog = Catalog("zt", work.tensors, file.catalog.attributes, None, file.catalog.files)
     return Recast(file, catalog, work.made), work.result()
 
 

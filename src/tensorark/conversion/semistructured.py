@@ -7,7 +7,6 @@ type for it, and what is exported is not read back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,6 @@ from tensorark.conversion.quantized import Recasting
 from tensorark.core.model import Catalog, Tensor
 from tensorark.errors import InvalidInput
 from tensorark.files import File
-from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
 from tensorark.layouts.nm.rules import ID
 
@@ -36,17 +34,15 @@ def export_packed(file: File) -> tuple[File, Recasting]:
 
     Tensors that no kernel takes stay as they are and are listed with the reason.
     """
-    home = brought_home(file.catalog)
     tensors: dict[str, Tensor] = {}
     made: dict[str, Pieces] = {}
     names: list[str] = []
     replaced: list[str] = []
     left: dict[str, str] = {}
     for name, tensor in file.catalog.tensors.items():
-        plain = replace(tensor, attributes=home.tensors.get(name))
         if tensor.layout == ID:
             try:
-                pair = _pair(file, plain, made)
+                pair = _pair(file, tensor, made)
             except InvalidInput as error:
                 left[name] = str(error.detail)
             else:
@@ -54,8 +50,8 @@ def export_packed(file: File) -> tuple[File, Recasting]:
                 names += [each.name for each in pair]
                 replaced.append(name)
                 continue
-        tensors[name] = plain
-    catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
+        tensors[name] = tensor
+    catalog = Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files)
     return Recast(file, catalog, made), Recasting(tuple(names), tuple(replaced), left)
 
 

@@ -23,7 +23,6 @@ from tensorark.core.writing import Options
 from tensorark.edit.split import complete
 from tensorark.errors import Hint, InvalidInput
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.io.inputs import operation, refuse_input
@@ -103,7 +102,7 @@ def _settled(
 ) -> tuple[Settled, Attributes]:
     """Settle what is appended; return it, and the attributes that the file gets."""
     model = hub(file)
-    theirs, own = brought_home(model.catalog).file, new.manifest.attributes
+    theirs, own = model.catalog.attributes, new.manifest.attributes
     whole, kept = added(own, theirs)
     if given is not None:  # whoever gives them has decided
         kept, drop = added(given, theirs)[1] & given.keys(), {*drop, "attributes"}
@@ -141,12 +140,8 @@ def _check_names(file: File, new: Generation, *, replaces: bool) -> None:
 
 
 def _append_file(file: File, new: Generation, whole: Attributes, progress: Progress) -> None:
-    carried = brought_home(file.catalog)
     copy = Copy(file, Assembly(new.sink, new.align), progress)
-    tensors = []
-    for name in sorted(file):
-        tensor = copy.tensor(file.catalog.tensors[name])
-        tensors.append(_replaced(tensor, attributes=carried.tensors.get(name)))
+    tensors = [copy.tensor(file.catalog.tensors[name]) for name in sorted(file)]
     new.finish(tensors, attributes=whole)
 
 

@@ -20,7 +20,6 @@ from tensorark.core.writing import Options
 from tensorark.edit.split import complete
 from tensorark.errors import OVERWRITE, InvalidInput
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.encode import check_align
 from tensorark.io.inputs import operation
@@ -103,5 +102,4 @@ def _write(
         if align is None:
             rewrite(file, sink, ZT, Options(progress=progress))
         else:
-            carried = brought_home(file.catalog)
-            copy_all(file, sink, align=align, carried=carried, progress=progress)
+            copy_all(file, sink, align=align, progress=progress)

@@ -25,7 +25,6 @@ from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, ReadFailed, Unsupported
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
 from tensorark.files.shards import digest_of_file
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
@@ -35,7 +34,7 @@ from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.rules import is_shard_name
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
-from tensorark.wire.attributes import Carried
+from tensorark.wire.attributes import Attributes
 from tensorark.writing.assembly import CHUNK, Assembly, check_digest, revalidate
 from tensorark.writing.copy import Copy, length_of, stored
 
@@ -100,16 +99,9 @@ def overlay(
         for name in remove:
             below[name]  # or there is none
         kept = [name for name in below if name not in above and name not in set(remove)]
-        under, over = brought_home(below.catalog), brought_home(above.catalog)
-        file = under.file if over.file is None else {**(under.file or {}), **over.file}
-        carried = Carried(
-            file,
-            {
-                **{name: under.tensors[name] for name in kept if name in under.tensors},
-                **over.tensors,
-            },
-        )
-        work = _Work(below, above, kept, carried, algorithm, check_align(align), dropped, progress)
+        under, over = below.catalog.attributes, above.catalog.attributes
+        whole = under if over is None else {**(under or {}), **over}
+        work = _Work(below, above, kept, whole, algorithm, check_align(align), dropped, progress)
         return work.write(Path(target), overwrite=overwrite)
 
 
@@ -134,8 +126,8 @@ def delta(
         below = opened.enter_context(files.open(base))
         settled = _settled(opened, new, target, Options(align=align, drop=frozenset(drop)))
         above, dropped = settled.file, settled.dropped
-        carried = brought_home(above.catalog)
-        work = _Work(below, above, (), carried, algorithm, check_align(align), dropped, progress)
+        whole = above.catalog.attributes
+        work = _Work(below, above, (), whole, algorithm, check_align(align), dropped, progress)
         return work.write(Path(target), overwrite=overwrite)
 
 
@@ -153,7 +145,7 @@ class _Work:
     base: File
     changes: File
     kept: Sequence[str]
-    carried: Carried
+    attributes: Attributes
     algorithm: Algorithm
     align: int
     dropped: tuple[Loss, ...]
@@ -172,7 +164,7 @@ class _Work:
             tensors = [self._tensor(name, copy, labels) for name in names]
             used = {span.file for tensor in tensors for span in _spans(tensor)}
             shards = self._identities({k: v for k, v in labels.items() if v in used}, digest)
-            assembly.finish(tensors, self.carried.file, shards)
+            assembly.finish(tensors, self.attributes, shards)
             revalidate(sink, canonical_form=False)
         local = {span for tensor in tensors for span in _spans(tensor) if span.file is None}
         return Overlay(
@@ -230,14 +222,14 @@ class _Work:
         if name not in self.changes:
             assert below is not None  # noqa: S101 - a name is on one side at least
             parts = {role: _relabelled(part, labels) for role, part in below.parts.items()}
-            return replace(below, parts=parts, attributes=self.carried.tensors.get(name))
+            return replace(below, parts=parts)
         tensor = self.changes.catalog.tensors[name]
         parts = {}
         for role in sorted(tensor.parts):
             found = None if below is None else below.parts.get(role)
             shared = None if found is None else self._shared(tensor, role, found)
             parts[role] = copy.part(tensor, role) if shared is None else _relabelled(shared, labels)
-        return replace(tensor, parts=parts, attributes=self.carried.tensors.get(name))
+        return replace(tensor, parts=parts)
 
     def _shared(self, tensor: Tensor, role: str, below: Part) -> Part | None:
         """Return the part of the base if its bytes are those of the changed one, else None."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -27,7 +27,6 @@ from tensorark.core.writing import Options
 from tensorark.edit.pruned import Pruned, Work
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast
 from tensorark.files.view import TensorView
 from tensorark.io.inputs import operation
@@ -151,15 +150,13 @@ def prune(
         file = hub(file) if kind.name == "zt" else file  # a `.zt` takes what is no tensor, too
         given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
-        home = brought_home(file.catalog)
         works: list[Work] = []
         dense: dict[str, str] = {}
         made: dict[str, Pieces] = {}
         tensors: dict[str, Tensor] = {}
         for name, tensor in file.catalog.tensors.items():
-            plain = replace(tensor, attributes=home.tensors.get(name))
             found = choose(
-                plain,
+                tensor,
                 default,
                 choices=chosen,
                 include=include,
@@ -169,12 +166,12 @@ def prune(
             )
             if isinstance(found, str):
                 dense[name] = found
-                tensors[name] = plain
+                tensors[name] = tensor
                 continue
-            work = _work(file, plain, found, axis, recipe, given)
+            work = _work(file, tensor, found, axis, recipe, given)
             works.append(work)
             tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
-        catalog = Catalog("zt", tensors, home.file, None, file.catalog.files)
+        catalog = Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files)
         options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
         settled = settle(Recast(file, catalog, made), kind, Path(target), options)
         if dry_run:

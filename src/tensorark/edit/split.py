@@ -32,7 +32,6 @@ from tensorark.core.sizes import size_of
 from tensorark.core.writing import Options
 from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
 from tensorark.files.hashes import HASHES
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
@@ -308,13 +307,12 @@ def _placed(tensor: Tensor, placed: _Anywhere, labels: Mapping[int, str | None])
 def _planned(
     file: File, max_size: int | None, by: By | None, align: int, *, full: bool
 ) -> tuple[list[_Heap], _Places]:
-    carried = brought_home(file.catalog)
     placed: _Places = {}
     heaps: list[_Heap] = []
     for group in _groups(sorted(file), by):
         heaps.append(_Heap(len(heaps), align, full))
         for name in group:
-            tensor = replace(file.catalog.tensors[name], attributes=carried.tensors.get(name))
+            tensor = file.catalog.tensors[name]
             offer = heaps[-1].offer(tensor, placed)
             if max_size is not None and offer.size > max_size:
                 if heaps[-1].tensors:
@@ -514,11 +512,10 @@ _MOST_AT_ONCE: Final = 4
 
 
 def _write_root(file: File, placed: _Places, shards: Mapping[str, Shard], sink: Sink) -> None:
-    carried = brought_home(file.catalog)
     labels = dict(enumerate(shards))
     tensors = []
     for name in sorted(file):
-        tensor = replace(file.catalog.tensors[name], attributes=carried.tensors.get(name))
+        tensor = file.catalog.tensors[name]
         for role, part in tensor.parts.items():
             where = ("objects", name, "parts", role)
             _, blob = placed[part.blob.spans]
@@ -529,5 +526,5 @@ def _write_root(file: File, placed: _Places, shards: Mapping[str, Shard], sink: 
         tensors.append(_placed(tensor, placed, labels))
     sink.write(MAGIC)
     sink.skip(ALIGN - len(MAGIC))
-    sink.write(encode_tail(encode_manifest(tensors, carried.file, shards), ALIGN))
+    sink.write(encode_tail(encode_manifest(tensors, file.catalog.attributes, shards), ALIGN))
     revalidate(sink, canonical_form=False)

@@ -27,7 +27,6 @@ from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
 from tensorark.files.derived import Pieces, Recast, computed
 from tensorark.formats.format import Format
 from tensorark.formats.tensorbit.frame import HEADER_SIZE
@@ -210,12 +209,9 @@ def part(
         pieces = []
         for number, names in enumerate(groups, start=1):
             name = f"{goal.stem}-{number:05}-of-{len(groups):05}{goal.suffix}"
-            home = brought_home(file.catalog)
-            chosen = {
-                each: replace(file.catalog.tensors[each], attributes=home.tensors.get(each))
-                for each in names
-            }
-            piece = Recast(file, Catalog("zt", chosen, _unordered(home.file), None), {})
+            chosen = {each: file.catalog.tensors[each] for each in names}
+            attributes = _unordered(file.catalog.attributes)
+            piece = Recast(file, Catalog("zt", chosen, attributes, None), {})
             pieces.append(settle(piece, kind, goal.with_name(name), options))
         return [_written(each, _told(each)) for each in pieces]
 
@@ -318,7 +314,7 @@ class _Work:
 
     def _with_carried(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors with the attributes that the file carries for them as text."""
-        home = brought_home(self.file.catalog).tensors
+        home = self.file.catalog.tensor_attributes
         return {
             name: replace(
                 each, attributes={**home.get(name, {}), **(each.attributes or {})} or None
@@ -334,7 +330,7 @@ class _Work:
         layers: bool,
     ) -> None:
         """Set what the model says of itself."""
-        self.attributes = dict(brought_home(self.file.catalog).file or {})
+        self.attributes = dict(self.file.catalog.attributes or {})
         facts = dict(members(self.attributes))
         facts.pop("order", None)
         if config is not None:
@@ -480,11 +476,11 @@ def _joined(
     settled: list[Settled] = []
     attributes: Mapping[str, object] | None = None
     for number, each in enumerate(files):
-        home, file = brought_home(each.catalog), each
-        theirs = _unordered(home.file) or {}
+        file, own = each, each.catalog.attributes or {}
+        theirs = _unordered(own) or {}
         attributes, kept = added(attributes, theirs)
         if number:
-            kept |= (home.file or {}).keys() - theirs.keys()  # the order is that of the whole
+            kept |= own.keys() - theirs.keys()  # the order is that of the whole
             target = replace(kind, keeps=among(kind.keeps, kept))
             settled.append(settle(each, target, path, options))
             file = settled[-1].file
@@ -496,8 +492,7 @@ def _joined(
                     path=file.path,
                     where=("objects", name),
                 )
-            own = replace(tensor, attributes=home.tensors.get(name))
-            tensors[name] = own if not number else _moved(file, own, f"{number} {name}", made)
+            tensors[name] = _moved(file, tensor, f"{number} {name}", made) if number else tensor
     catalog = Catalog("zt", tensors, attributes, None, files[0].catalog.files)
     return Recast(files[0], catalog, made), settled
 

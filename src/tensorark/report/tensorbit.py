@@ -17,7 +17,6 @@ from tensorark.core.model import Span
 from tensorark.core.rules import Finding
 from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, place
 from tensorark.files import File, PathLike
-from tensorark.files.attributes import brought_home
 from tensorark.formats.tensorbit.read import Record
 from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repair_facts
 from tensorark.formats.tensorbit.runtime import Remark, remarks
@@ -108,7 +107,7 @@ def _explain(file: File, record: Record) -> Explanation:
         places = {claim.offset for claim in record.index.claims}
         lost = Survey(tuple(each for each in blobs if each.offset not in places))
     else:
-        _, more = repair_facts(members(brought_home(file.catalog).file), record.index)
+        _, more = repair_facts(members(file.catalog.attributes), record.index)
         repairs = (*changes, *more, *(f"{name}: left out" for name in right.left_out))
         lost = drive(surveyed(right), file.source)
     return Explanation(

@@ -18,7 +18,6 @@ from tensorark.core.types import RESTRICTED
 from tensorark.errors import Unsupported
 from tensorark.files import File
 from tensorark.io.sink import Sink
-from tensorark.wire.attributes import Carried
 from tensorark.writing.assembly import CHUNK, Assembly, check_digest, revalidate
 
 _NUMPY: Final = "npy."
@@ -149,18 +148,11 @@ def copy_all(
     sink: Sink,
     *,
     align: int,
-    carried: Carried,
     progress: Progress = lambda _done: None,
 ) -> None:
-    """Write the tensors of `file` into `sink` as a `.zt` of one file, blobs as they are stored.
-
-    `carried` gives the attributes.
-    """
+    """Write the tensors of `file` into `sink` as a `.zt` of one file, blobs as they are stored."""
     assembly = Assembly(sink, align)
     copy = Copy(file, assembly, progress)
-    tensors = []
-    for name in sorted(file):
-        tensor = copy.tensor(file.catalog.tensors[name])
-        tensors.append(replace(tensor, attributes=carried.tensors.get(name)))
-    assembly.finish(tensors, carried.file)
+    tensors = [copy.tensor(file.catalog.tensors[name]) for name in sorted(file)]
+    assembly.finish(tensors, file.catalog.attributes)
     revalidate(sink, canonical_form=False)
