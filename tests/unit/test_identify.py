@@ -48,7 +48,6 @@ BYTES = {
     "file.ztensor-old": (b"ZTEN1000", Unsupported),
     "file.gguf": (b"GGUF", Unsupported),
     "file.hdf5": (b"\x89HDF\r\n\x1a\n", Unsupported),
-    "file.npy": (b"\x93NUMPY", Unsupported),
     "file.ggml": (b"tjgg", Unsupported),
     "file.tflite": (b"\x1c\0\0\0TFL3", Unsupported),
     "file.onnx": (b"\x08\x0a:\x10", Unsupported),

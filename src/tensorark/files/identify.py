@@ -173,13 +173,6 @@ _STRANGERS: Final = (
         tensors=True,
     ),
     _Stranger(
-        "file.npy",
-        "a numpy array file",
-        _starts(b"\x93NUMPY"),
-        "one array has no name: load it with numpy, and save it under one with `numpy.savez`",
-        tensors=True,
-    ),
-    _Stranger(
         "file.torch-legacy",
         "a torch checkpoint of the old stream format",
         _is_torch_stream,

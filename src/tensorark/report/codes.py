@@ -30,7 +30,6 @@ CODES: Final[Mapping[str, str]] = MappingProxyType(
         "file.json": "A JSON document that is no shard index: perhaps the error of a server.",
         "file.keras": "A Keras model, a zip archive around an HDF5 file.",
         "file.lz4": "An LZ4 stream.",
-        "file.npy": "An array file of numpy.",
         "file.onnx": "An ONNX model.",
         "file.pickle": "A Python pickle, which can run code when it is loaded. It is not.",
         "file.rar": "A rar archive.",
