@@ -10,7 +10,7 @@ import pytest
 import tensorark
 import tensorark.numpy as ark
 from tensorark.conversion.cast import Casting
-from tensorark.conversion.quantized import Recasting
+from tensorark.conversion.layers import Recasting
 from tensorark.core.brief import brief
 from tensorark.edit.prune import Pruning
 from tensorark.edit.tensorbit_repair import Mended

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tensorark.conversion.dense import octets, reader
 from tensorark.core.brief import brief
-from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.model import Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import InvalidInput
 from tensorark.files import File
-from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.derived import derive_file, derive_part, octets
 from tensorark.layouts.nm.rules import ID, QUANTIZED, members
+from tensorark.layouts.payload import Reader
 
 if TYPE_CHECKING:
     from tensorark.layouts.numbers.dtypes import Array
@@ -59,7 +59,6 @@ def cast(file: File, dtype: str) -> tuple[File, Casting]:
     if dtype not in FLOATS:
         raise InvalidInput("no float type", code="cast", expected=" ".join(FLOATS), found=dtype)
     report = Casting(dtype)
-    made: dict[str, Pieces] = {}
     tensors: dict[str, Tensor] = {}
     for name, tensor in file.catalog.tensors.items():
         role = _role(tensor)
@@ -67,13 +66,11 @@ def cast(file: File, dtype: str) -> tuple[File, Casting]:
             tensors[name] = tensor
             continue
         report.names.append(name)
-        made[name] = partial(_pieces, file, tensor, role, report)
         size = tensor.parts[role].nbytes // DTYPES[tensor.parts[role].dtype] * DTYPES[dtype]
-        parts: dict[str, Part] = {**tensor.parts, role: computed(name, size, dtype)}
+        made = derive_part(partial(_pieces, file, tensor, role, report), size, dtype)
+        parts: dict[str, Part] = {**tensor.parts, role: made}
         tensors[name] = replace(tensor, parts=parts)
-    return Recast(
-        file, Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files), made
-    ), report
+    return derive_file(file, tensors), report
 
 
 def _role(tensor: Tensor) -> str | None:
@@ -94,7 +91,7 @@ def _pieces(file: File, tensor: Tensor, role: str, report: Casting) -> Iterator[
 
     part = tensor.parts[role]
     element, goal = numpy_dtype(part.dtype), numpy_dtype(report.dtype)
-    read, count = reader(file, tensor), part.nbytes // element.itemsize
+    read, count = Reader(file, tensor), part.nbytes // element.itemsize
     for start in range(0, count, _VALUES):
         stop = min(start + _VALUES, count)
         data = read(role, start * element.itemsize, stop * element.itemsize)

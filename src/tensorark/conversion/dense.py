@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-from tensorark.core.model import Catalog, Tensor
+from tensorark.core.model import Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Hint, InvalidInput, Unsupported, quoted
 from tensorark.files import File
-from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.derived import derive_file, derive_part, octets
 from tensorark.layouts.nm.rules import ID
-from tensorark.layouts.payload import Bytes
-
-if TYPE_CHECKING:
-    from tensorark.layouts.nm.window import Window
-    from tensorark.layouts.numbers.dtypes import Array
+from tensorark.layouts.payload import Reader
 
 Masking = Literal["checked", "masked", "stored"]
 """What becomes of a weight whose mask bit is clear.
@@ -34,7 +30,7 @@ and the mask is dropped.
 WAYS: Final = ("checked", "masked", "stored")
 
 
-def densified(file: File, masking: Masking = "checked") -> File:
+def densify(file: File, masking: Masking = "checked") -> File:
     """Return `file` with its `tensorbit.nm/1` tensors made dense, in bounded memory.
 
     Raises:
@@ -47,41 +43,18 @@ def densified(file: File, masking: Masking = "checked") -> File:
         )
     if all(tensor.layout != ID for tensor in file.catalog.tensors.values()):
         return file
-    made: dict[str, Pieces] = {}
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in file.catalog.tensors.items():
-        tensors[name] = _dense(file, tensor, masking, made) if tensor.layout == ID else tensor
-    return Recast(
-        file, Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files), made
-    )
+    tensors = {
+        name: _dense(file, tensor, masking) if tensor.layout == ID else tensor
+        for name, tensor in file.catalog.tensors.items()
+    }
+    return derive_file(file, tensors)
 
 
-def reader(file: File, tensor: Tensor) -> Bytes:
-    """Return what gives decoded bytes of the parts of `tensor`, whole or in ranges."""
-
-    def read(role: str, start: int = 0, stop: int | None = None) -> memoryview:
-        part = tensor.parts[role]
-        where = ("objects", tensor.name, "parts", role)
-        end = part.nbytes if stop is None else stop
-        if end <= start:
-            return memoryview(b"")
-        return file.ranges(part, where)(start, end - start)
-
-    return read
-
-
-def octets(values: Array) -> memoryview:
-    """Return the bytes of a contiguous array of little-endian numbers."""
-    import numpy as np
-
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-
-
-def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]) -> Tensor:
+def _dense(file: File, tensor: Tensor, masking: Masking) -> Tensor:
     from tensorark.layouts.nm.window import window_of
     from tensorark.layouts.numbers.dtypes import ids_of
 
-    window = window_of(tensor, reader(file, tensor))
+    window = window_of(tensor, Reader(file, tensor))
     is_plain = window.sparse.dtype == "int8" and not window.is_scaled  # the codes are the values
     if masking == "checked" and window.sparse.is_quantized and not is_plain:
         raise Unsupported(
@@ -94,26 +67,27 @@ def _dense(file: File, tensor: Tensor, masking: Masking, made: dict[str, Pieces]
             ),
         )
     dtype, _ = ids_of(window.element)
-    made[tensor.name] = partial(_pieces, window, masking)
-    part = computed(tensor.name, DTYPES[dtype] * tensor.elements, dtype)
+    size = DTYPES[dtype] * tensor.elements
+    part = derive_part(partial(_pieces, file, tensor, masking), size, dtype)
     return Tensor(tensor.name, tensor.shape, "dense", {"data": part}, tensor.attributes)
 
 
-def _pieces(window: Window, masking: Masking) -> Iterator[memoryview]:
+def _pieces(file: File, tensor: Tensor, masking: Masking) -> Iterator[memoryview]:
     """Yield the dense bytes of a tensor."""
+    from tensorark.layouts.nm.window import window_of
     from tensorark.layouts.nm.zeros import differences
 
+    window = window_of(tensor, Reader(file, tensor))
     chosen = replace(window, masked=window.masked and masking != "stored")
     for start, stop in window.cuts(0, window.sparse.elements):
         found = chosen.values(start, stop)
         if masking == "checked" and window.masked:
             stray = differences(found, window.raw(start, stop))
             if stray:
-                name = window.tensor.name
                 raise Unsupported(
-                    f"{quoted(name)} has weights that are not zero under clear mask bits",
+                    f"{quoted(tensor.name)} has weights that are not zero under clear mask bits",
                     code="mask-disagrees",
-                    where=("objects", name),
+                    where=("objects", tensor.name),
                     found=f"{stray} in weights {start} to {stop}",
                     hint=Hint(
                         "masking='masked' applies the mask, 'stored' drops it",

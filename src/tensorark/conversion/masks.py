@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.quantized import Recasting
-from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.conversion.layers import Layers, Left, Recasting, replace_layers
+from tensorark.core.model import Tensor
 from tensorark.core.types import DTYPES
 from tensorark.errors import Rejected
 from tensorark.files import File
-from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.derived import derive_part, octets
 from tensorark.layouts.nm.rules import ID, KEY, Pattern, mask_size
+from tensorark.layouts.payload import Reader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,39 +37,6 @@ _ROWS: Final = 1 << 21
 """Weights that are worked on at a time, in whole rows."""
 
 
-class _Left(Exception):
-    """A layer stays as it is, for this reason."""
-
-
-@dataclass(slots=True)
-class _Work:
-    """The catalog that is being made: tensors by name, and how to compute parts."""
-
-    file: File
-    tensors: dict[str, Tensor]
-    made: dict[str, Pieces] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
-    left: dict[str, str] = field(default_factory=dict)
-
-    def put(self, new: Tensor, old: list[str], made: dict[str, Pieces]) -> None:
-        """Put `new` in the place of the tensors `old`."""
-        if new.name in self.tensors and new.name not in old:
-            raise _Left(f"there is a tensor {new.name!r} already")
-        place = list(self.tensors).index(old[0])
-        rest = [each for name, each in self.tensors.items() if name not in old]
-        before = [name for name in list(self.tensors)[:place] if name not in old]
-        rest.insert(len(before), new)
-        self.tensors = {each.name: each for each in rest}
-        self.made |= made
-        self.names.append(new.name)
-        self.replaced += old
-
-    def result(self) -> Recasting:
-        """Return what was done."""
-        return Recasting(tuple(self.names), tuple(self.replaced), dict(self.left))
-
-
 def import_masks(file: File) -> tuple[File, Recasting]:
     """Return `file` with the masks of other tools made part of the weights that they belong to.
 
@@ -77,7 +44,7 @@ def import_masks(file: File) -> tuple[File, Recasting]:
     name the layer or, as its first releases did, the full parameter; the pairs of
     ``torch.nn.utils.prune`` and the masks of ASP. Reads the masks, to find their patterns.
     """
-    return _recast(file, _import)
+    return replace_layers(file, _import, stays=_is_no_mask)
 
 
 def detect_masks(file: File) -> tuple[File, Recasting]:
@@ -85,37 +52,25 @@ def detect_masks(file: File) -> tuple[File, Recasting]:
 
     Reads all matrices. Weights stay as they are; each group keeps N weights, zeros among them.
     """
-    return _recast(file, _detect)
+    return replace_layers(file, _detect, stays=_is_no_mask)
 
 
-def _recast(file: File, each: Callable[[_Work, str], None]) -> tuple[File, Recasting]:
-    work = _Work(file, dict(file.catalog.tensors))
-    for name in file.catalog.tensors:
-        if name not in work.tensors:
-            continue
-        try:
-            each(work, name)
-        except _Left as reason:
-            work.left[name] = str(reason)
-        except Rejected as error:
-            if error.code != "mask-values":  # such a mask is none; payload that is broken is
-                raise
-            work.left[name] = error.detail
-    catalog = Catalog("zt", work.tensors, file.catalog.attributes, None, file.catalog.files)
-    return Recast(file, catalog, work.made), work.result()
+def _is_no_mask(error: Rejected) -> bool:
+    """Tell whether what was taken for a mask is none; payload may be broken as well."""
+    return error.code == "mask-values"
 
 
-def _import(work: _Work, name: str) -> None:
+def _import(layers: Layers, name: str) -> None:
     stem, _, role = name.rpartition(".")
-    if role == "compressed" and f"{stem}.bitmask" in work.tensors:
-        _import_bitmask(work, stem)
-    elif name.endswith("_orig") and name.removesuffix("_orig") + "_mask" in work.tensors:
-        _import_pruned(work, name.removesuffix("_orig"))
+    if role == "compressed" and f"{stem}.bitmask" in layers.tensors:
+        _import_bitmask(layers, stem)
+    elif name.endswith("_orig") and name.removesuffix("_orig") + "_mask" in layers.tensors:
+        _import_pruned(layers, name.removesuffix("_orig"))
     elif match := _ASP.fullmatch(name):
         weights = match["prefix"] + match["name"]
-        if weights not in work.tensors:
-            raise _Left(f"there is no tensor {weights!r} that it could mask")
-        _import_asp(work, weights, name)
+        if weights not in layers.tensors:
+            raise Left(f"there is no tensor {weights!r} that it could mask")
+        _import_asp(layers, weights, name)
 
 
 # ------------------------------------------------------------------------------ compressed-tensors
@@ -144,7 +99,7 @@ class _Bitmask:
         import numpy as np
 
         width = -(-self.shape[1] // 8)
-        read = reader(self.file, self.bits)
+        read = Reader(self.file, self.bits)
         for first in range(0, self.shape[0], self.step):
             last = min(first + self.step, self.shape[0])
             data = np.frombuffer(read("data", first * width, last * width), np.uint8)
@@ -164,7 +119,7 @@ class _Bitmask:
 
         part = self.values.parts["data"]
         element = numpy_dtype(part.dtype, part.type)
-        read, at = reader(self.file, self.values), 0
+        read, at = Reader(self.file, self.values), 0
         size = element.itemsize
         for first, keep in self.keeps():
             count = int(np.count_nonzero(keep))
@@ -191,75 +146,74 @@ def _parameter(stem: str) -> str:
     return stem if stem.rpartition(".")[2] in {"weight", "bias"} else f"{stem}.weight"
 
 
-def _import_bitmask(work: _Work, stem: str) -> None:
+def _import_bitmask(layers: Layers, stem: str) -> None:
     parameter = _parameter(stem)
     names = [f"{stem}.{role}" for role in ("compressed", "bitmask", "shape")]
-    if names[2] not in work.tensors:
-        raise _Left(f"there is no {names[2]!r}")
+    if names[2] not in layers.tensors:
+        raise Left(f"there is no {names[2]!r}")
     offsets = f"{stem}.row_offsets"
     starts = None
-    if offsets in work.tensors:
+    if offsets in layers.tensors:
         names.append(offsets)
-    values, bits, shape = (_plain(work, name) for name in names[:3])
+    values, bits, shape = (_plain(layers, name) for name in names[:3])
     if _type(shape) != "i64" or shape.elements not in {1, 2}:
-        raise _Left("its shape is neither two integers nor one")
-    stored = values.parts["data"]
+        raise Left("its shape is neither two integers nor one")
+    held = values.parts["data"]
     if _type(values) not in {*_FLOATS, "i8", *_QUARTERS}:
-        raise _Left(f"its values are {stored.type or stored.dtype}")
-    full = tuple(int(each) for each in _integers(work, shape))
+        raise Left(f"its values are {held.type or held.dtype}")
+    full = tuple(int(each) for each in _integers(layers, shape))
     rows, columns = (1, *full)[-2:]
     if min(full) < 0 or bits.shape != (*full[:-1], -(-columns // 8)):
-        raise _Left("the bitmask does not fit the shape")
+        raise Left("the bitmask does not fit the shape")
     if _type(bits) != "u8":
-        raise _Left("the bitmask is not made of bytes")
-    if offsets in work.tensors:
-        found = _plain(work, offsets)
+        raise Left("the bitmask is not made of bytes")
+    if offsets in layers.tensors:
+        found = _plain(layers, offsets)
         if _type(found) != "i64" or found.shape != full[:-1]:
-            raise _Left("the row offsets are not one integer for each row")
-        starts = tuple(int(each) for each in _integers(work, found))
+            raise Left("the row offsets are not one integer for each row")
+        starts = tuple(int(each) for each in _integers(layers, found))
     elif columns % 4 or len(full) != 2 or values.shape != (rows, columns // 2):
-        raise _Left("the kept values are not half of the shape")
+        raise Left("the kept values are not half of the shape")
     matrix = _Bitmask(
-        file=work.file, values=values, bits=bits, shape=(rows, columns), starts=starts
+        file=layers.file, values=values, bits=bits, shape=(rows, columns), starts=starts
     )
-    if stored.type is not None:  # N:M tensors hold no such type
-        weight = computed(f"{parameter} weights", rows * columns, stored.dtype, stored.type)
-        parts: dict[str, Part] = {"data": weight}
-        dense = Tensor(parameter, full, "dense", parts, values.attributes)
-        work.put(dense, names, {f"{parameter} weights": matrix.dense})
+    if held.type is not None:  # N:M tensors hold no such type
+        weights = derive_part(matrix.dense, rows * columns, held.dtype, held.type)
+        dense = Tensor(parameter, full, "dense", {"data": weights}, values.attributes)
+        layers.replace(names, [dense])
         return
+    weights = derive_part(matrix.dense, DTYPES[held.dtype] * rows * columns, held.dtype)
     pattern = Pattern(2, 4) if starts is None else None
-    tensor = _sparse(
-        parameter,
-        full,
-        _Source(values.parts["data"].dtype, matrix.dense, lambda: (k for _, k in matrix.keeps())),
-        pattern,
-        values.attributes,
-    )
-    work.put(tensor.tensor, names, tensor.made)
+    whole = Tensor(parameter, full, "dense", {"data": weights}, values.attributes)
+    layers.replace(names, [_sparse(whole, lambda: (k for _, k in matrix.keeps()), pattern)])
 
 
-def _integers(work: _Work, tensor: Tensor) -> Array:
+def _integers(layers: Layers, tensor: Tensor) -> Array:
     import numpy as np
 
-    return np.frombuffer(reader(work.file, tensor)("data"), "<i8")
+    return np.frombuffer(Reader(layers.file, tensor)("data"), "<i8")
 
 
 # ---------------------------------------------------------------------- masks beside their weights
 
 
-def _import_pruned(work: _Work, name: str) -> None:
+def _import_pruned(layers: Layers, name: str) -> None:
     """Make ``weight_orig`` and ``weight_mask`` of torch the weight that they mean."""
-    original, mask = _plain(work, f"{name}_orig"), _plain(work, f"{name}_mask")
+    original, mask = _plain(layers, f"{name}_orig"), _plain(layers, f"{name}_mask")
     if original.shape != mask.shape:
-        raise _Left("weights and mask have different shapes")
-    dtype = _type(original)
-    if dtype not in _FLOATS:
-        raise _Left("the weights are not floats")
-    flags = partial(_flags, work.file, mask)
-    source = _Source(dtype, partial(_masked, work.file, original, flags), flags)
-    made = _sparse(name, original.shape, source, None, original.attributes)
-    work.put(made.tensor, [original.name, mask.name], made.made)
+        raise Left("weights and mask have different shapes")
+    if _type(original) not in _FLOATS:
+        raise Left("the weights are not floats")
+    flags = partial(_flags, layers.file, mask)
+    weights = replace(_mask(layers.file, original, flags), name=name)
+    layers.replace([original.name, mask.name], [_sparse(weights, flags)])
+
+
+def _mask(file: File, weight: Tensor, flags: Callable[[], Iterator[Bits]]) -> Tensor:
+    """Return weights of which those without their flag are zeros."""
+    part = weight.parts["data"]
+    data = derive_part(partial(_masked, file, weight, flags), part.nbytes, part.dtype)
+    return replace(weight, parts={"data": data})
 
 
 def _masked(
@@ -277,34 +231,31 @@ def _masked(
         yield octets(np.where(keep, plain, plain.dtype.type(0)))
 
 
-def _import_asp(work: _Work, name: str, mask_name: str) -> None:
+def _import_asp(layers: Layers, name: str, mask_name: str) -> None:
     """Make the mask that ASP keeps beside a weight part of it; the weight stays as it is.
 
     ASP prunes convolutions along their input channels, which lie apart unless the kernel is a
     point: such a weight is dense, with zeros where the mask has them.
     """
-    weight, mask = _plain(work, name), _plain(work, mask_name)
+    weight, mask = _plain(layers, name), _plain(layers, mask_name)
     if weight.shape != mask.shape:
-        raise _Left("weights and mask have different shapes")
-    part = weight.parts["data"]
+        raise Left("weights and mask have different shapes")
     if _type(weight) not in _FLOATS:
-        raise _Left("the weights are not floats")
+        raise Left("the weights are not floats")
     matrix = weight.shape
     while matrix and matrix[-1] == 1:
         matrix = matrix[:-1]
-    flags = partial(_flags, work.file, replace(mask, shape=matrix))
+    flags = partial(_flags, layers.file, replace(mask, shape=matrix))
     pattern = _pattern_of(flags(), matrix)
-    source = _Source(part.dtype, None, flags, part)
     if pattern is None:
-        flags = partial(_flags, work.file, mask)
-        source = _Source(part.dtype, partial(_masked, work.file, weight, flags), flags)
-    made = _sparse(name, weight.shape, source, pattern, weight.attributes)
-    work.put(made.tensor, [name, mask_name], made.made)
+        flags = partial(_flags, layers.file, mask)
+        weight = _mask(layers.file, weight, flags)
+    layers.replace([name, mask_name], [_sparse(weight, flags, pattern)])
 
 
-def _detect(work: _Work, name: str) -> None:
+def _detect(layers: Layers, name: str) -> None:
     """Make a matrix whose zeros follow an N:M an N:M tensor; its attributes may name which."""
-    tensor = work.tensors[name]
+    tensor = layers.tensors[name]
     part = tensor.parts.get("data")
     if tensor.layout != "dense" or part is None or part.dtype not in _FLOATS:
         return
@@ -316,15 +267,13 @@ def _detect(work: _Work, name: str) -> None:
         from tensorark.layouts.nm.zeros import nonzero
         from tensorark.layouts.numbers.dtypes import numpy_dtype
 
-        for values in _rows(work.file, tensor, numpy_dtype(part.dtype), _step(tensor.shape)):
+        for values in _rows(layers.file, tensor, numpy_dtype(part.dtype), _step(tensor.shape)):
             yield nonzero(values.reshape(-1)).reshape(values.shape)
 
     pattern = _pattern_of(flags(), tensor.shape, stated)
     if pattern is None:
         return
-    source = _Source(part.dtype, None, flags, part)
-    made = _sparse(name, tensor.shape, source, pattern, tensor.attributes)
-    work.put(made.tensor, [name], made.made)
+    layers.replace([name], [_sparse(tensor, flags, pattern)])
 
 
 def _stated(tensor: Tensor) -> Pattern | None:
@@ -339,53 +288,20 @@ def _stated(tensor: Tensor) -> Pattern | None:
 # ---------------------------------------------------------------------------------------- making
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where weights and flags come from; `stored` is the part that already holds the weights."""
-
-    dtype: str
-    weights: Pieces | None
-    flags: Callable[[], Iterator[Bits]]
-    stored: Part | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A tensor of which some parts are computed."""
-
-    tensor: Tensor
-    made: dict[str, Pieces]
-
-
 def _sparse(
-    name: str,
-    shape: tuple[int, ...],
-    source: _Source,
-    pattern: Pattern | None,
-    attributes: Any,
-) -> _Made:
-    """Return an N:M tensor, or a dense one where the flags follow no pattern."""
-    made: dict[str, Pieces] = {}
-    elements = 1
-    for dimension in shape:
-        elements *= dimension
-    found = pattern or _pattern_of(source.flags(), shape)
-    key = f"{name} weights"
-    weights = source.stored
-    if weights is None:
-        if source.weights is None:
-            raise AssertionError("weights come from somewhere")
-        made[key] = source.weights
-        weights = computed(key, DTYPES[source.dtype] * elements, source.dtype)
-    held = {k: v for k, v in (attributes or {}).items() if k != KEY}
+    tensor: Tensor, flags: Callable[[], Iterator[Bits]], pattern: Pattern | None = None
+) -> Tensor:
+    """Return a dense tensor as an N:M one; dense as it is where the flags follow no pattern."""
+    weights = tensor.parts["data"]
+    found = pattern or _pattern_of(flags(), tensor.shape)
+    attributes = {k: v for k, v in (tensor.attributes or {}).items() if k != KEY}
     if found is None:
-        return _Made(Tensor(name, shape, "dense", {"data": weights}, held or None), made)
-    mask = f"{name} mask"
-    made[mask] = partial(mask_pieces, source.flags, found)
-    parts = {"weights": weights, "mask": computed(mask, mask_size(elements, found), "u8")}
-    quantized = {"dtype": "int8"} if source.dtype == "i8" else {}
-    held[KEY] = {"n": found.n, "m": found.m, **quantized}
-    return _Made(Tensor(name, shape, ID, parts, held), made)
+        return replace(tensor, attributes=attributes or None)
+    mask = derive_part(partial(mask_pieces, flags, found), mask_size(tensor.elements, found), "u8")
+    quantized = {"dtype": "int8"} if weights.dtype == "i8" else {}
+    attributes[KEY] = {"n": found.n, "m": found.m, **quantized}
+    parts = {"weights": weights, "mask": mask}
+    return replace(tensor, layout=ID, parts=parts, attributes=attributes)
 
 
 def mask_pieces(flags: Callable[[], Iterator[Bits]], pattern: Pattern) -> Iterator[memoryview]:
@@ -421,10 +337,10 @@ def _pattern_of(
     return search.found
 
 
-def _plain(work: _Work, name: str) -> Tensor:
-    tensor = work.tensors[name]
+def _plain(layers: Layers, name: str) -> Tensor:
+    tensor = layers.tensors[name]
     if tensor.layout != "dense" or tensor.parts.keys() != {"data"}:
-        raise _Left(f"{name!r} is not dense")
+        raise Left(f"{name!r} is not dense")
     return tensor
 
 
@@ -445,7 +361,7 @@ def _rows(file: File, tensor: Tensor, element: Any, step: int) -> Iterator[Array
 
     columns = tensor.shape[-1] if tensor.shape else 1
     rows = tensor.elements // columns if columns else 0
-    read, size = reader(file, tensor), element.itemsize
+    read, size = Reader(file, tensor), element.itemsize
     for first in range(0, rows, step):
         last = min(first + step, rows)
         data = read("data", first * columns * size, last * columns * size)

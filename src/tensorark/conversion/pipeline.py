@@ -16,10 +16,11 @@ from tensorark.conversion.as_zt_model import hub
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, left_beside, parse_config
-from tensorark.conversion.dense import Masking, densified
+from tensorark.conversion.dense import Masking, densify
+from tensorark.conversion.layers import Recasting
 from tensorark.conversion.ledger import settle, without
 from tensorark.conversion.masks import detect_masks, import_masks
-from tensorark.conversion.quantized import Direction, Recasting, export_layers, import_layers
+from tensorark.conversion.quantized import Direction, export_layers, import_layers
 from tensorark.conversion.semistructured import export_packed
 from tensorark.core.brief import brief
 from tensorark.core.ledger import BY_ARTIFACT, Loss
@@ -240,7 +241,7 @@ def prepared(file: File, target: Format, masking: Masking = "checked") -> File:
     """
     if file.format.numbered:
         require_whole(file.path)
-    return file if target.holds_masks else densified(file, masking)
+    return file if target.holds_masks else densify(file, masking)
 
 
 def _sparsified(file: File, sparse: Sparsity | None) -> tuple[File, Recasting | None]:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tensorark.conversion.dense import octets, reader
-from tensorark.conversion.quantized import Recasting
-from tensorark.core.model import Catalog, Tensor
+from tensorark.conversion.layers import Layers, Left, Recasting, replace_layers
+from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput
 from tensorark.files import File
-from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.derived import derive_part, octets
 from tensorark.layouts.nm.rules import ID
+from tensorark.layouts.payload import Reader
 
 if TYPE_CHECKING:
     from tensorark.layouts.nm.semistructured import Form
@@ -34,33 +34,26 @@ def export_packed(file: File) -> tuple[File, Recasting]:
 
     Tensors that no kernel takes stay as they are and are listed with the reason.
     """
-    tensors: dict[str, Tensor] = {}
-    made: dict[str, Pieces] = {}
-    names: list[str] = []
-    replaced: list[str] = []
-    left: dict[str, str] = {}
-    for name, tensor in file.catalog.tensors.items():
-        if tensor.layout == ID:
-            try:
-                pair = _pair(file, tensor, made)
-            except InvalidInput as error:
-                left[name] = str(error.detail)
-            else:
-                tensors |= {each.name: each for each in pair}
-                names += [each.name for each in pair]
-                replaced.append(name)
-                continue
-        tensors[name] = tensor
-    catalog = Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files)
-    return Recast(file, catalog, made), Recasting(tuple(names), tuple(replaced), left)
+    return replace_layers(file, _pack)
 
 
-def _pair(file: File, tensor: Tensor, made: dict[str, Pieces]) -> tuple[Tensor, Tensor]:
+def _pack(layers: Layers, name: str) -> None:
+    tensor = layers.tensors[name]
+    if tensor.layout != ID:
+        return
+    try:
+        pair = _pair(layers.file, tensor)
+    except InvalidInput as error:
+        raise Left(error.detail) from error
+    layers.replace([name], pair)
+
+
+def _pair(file: File, tensor: Tensor) -> tuple[Tensor, Tensor]:
     from tensorark.layouts.nm import semistructured
     from tensorark.layouts.nm.values import elements
     from tensorark.layouts.nm.window import window_of
 
-    window = window_of(tensor, reader(file, tensor))
+    window = window_of(tensor, Reader(file, tensor))
     if window.is_scaled or window.sparse.dtype == "int4":
         raise InvalidInput("quantised weights with scales have no packed form", code="dtype")
     dtype = "i8" if window.sparse.is_quantized else window.sparse.dtype
@@ -69,9 +62,10 @@ def _pair(file: File, tensor: Tensor, made: dict[str, Pieces]) -> tuple[Tensor, 
     step = max(1, _VALUES // columns)
 
     def chunks() -> Iterator[Array]:
+        read = Reader(file, tensor)
         for first in range(0, rows, step):
             last = min(first + step, rows)
-            found = elements(tensor, window.read, first * columns, last * columns)
+            found = elements(tensor, read, first * columns, last * columns)
             yield found.reshape(-1, columns)
 
     for chunk in chunks():  # a group that holds too much is met before anything is written
@@ -85,13 +79,12 @@ def _pair(file: File, tensor: Tensor, made: dict[str, Pieces]) -> tuple[Tensor, 
         for chunk in chunks():
             yield octets(semistructured.kept_of(chunk, semistructured.codes_of(chunk, form), form))
 
-    made[names[0]] = values
-    made[names[1]] = partial(_meta, chunks, rows, form)
     size = window.element.itemsize
     meta = semistructured.meta_shape(tensor.shape, form)
     word = f"i{8 * form.word}"
-    packed = computed(names[0], rows * (columns // 2) * size, dtype)
-    words = computed(names[1], meta[0] * meta[1] * form.word, word)
+    packed = derive_part(values, rows * (columns // 2) * size, dtype)
+    compute = partial(_meta, chunks, rows, form)
+    words = derive_part(compute, meta[0] * meta[1] * form.word, word)
     return (
         Tensor(names[0], (rows, columns // 2), "dense", {"data": packed}, attributes),
         Tensor(names[1], meta, "dense", {"data": words}, attributes),

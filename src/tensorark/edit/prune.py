@@ -21,13 +21,13 @@ from tensorark.conversion.pipeline import target_of
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.matching import matcher, near, require_matches
-from tensorark.core.model import Catalog, Tensor
+from tensorark.core.model import Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.edit.pruned import Pruned, Work
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.files import File, PathLike
-from tensorark.files.derived import Pieces, Recast
+from tensorark.files.derived import derive_file
 from tensorark.files.view import TensorView
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID, Pattern, parse_pattern
@@ -152,7 +152,6 @@ def prune(
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
         works: list[Work] = []
         dense: dict[str, str] = {}
-        made: dict[str, Pieces] = {}
         tensors: dict[str, Tensor] = {}
         for name, tensor in file.catalog.tensors.items():
             found = choose(
@@ -170,10 +169,9 @@ def prune(
                 continue
             work = _work(file, tensor, found, axis, recipe, given)
             works.append(work)
-            tensors[name] = work.made(made, masked=kind.name in _KNOW_MASKS)
-        catalog = Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files)
+            tensors[name] = work.result(masked=kind.name in _KNOW_MASKS)
         options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
-        settled = settle(Recast(file, catalog, made), kind, Path(target), options)
+        settled = settle(derive_file(file, tensors), kind, Path(target), options)
         if dry_run:
             settled.require()
         written = () if dry_run else tuple(settled.write())

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from math import isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Final
 
-from tensorark.conversion.dense import octets, reader
-from tensorark.core.model import Part, Tensor
+from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, quoted
 from tensorark.files import File
-from tensorark.files.derived import Pieces, computed
+from tensorark.files.derived import derive_part, octets
 from tensorark.files.view import TensorView
 from tensorark.layouts.nm.rules import ID, KEY, Pattern, Sparse, mask_size
+from tensorark.layouts.payload import Reader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,7 +158,7 @@ class Work:
         self._chooser: Chooser = self._largest
         self._finish: Callable[[Array, Array], Array] | None = None
         self._least: int | None = None
-        self._read = reader(file, tensor)
+        self._file = file
         self._element = numpy_dtype(tensor.parts["data"].dtype)
         self._cache: dict[int, Octets] = {}
         self._noted = 0
@@ -218,13 +218,11 @@ class Work:
 
     # ---------------------------------------------------------------------------- what comes of it
 
-    def made(self, made: dict[str, Pieces], *, masked: bool) -> Tensor:
+    def result(self, *, masked: bool) -> Tensor:
         """Return the pruned tensor, its parts to be computed: with a mask, or dense."""
         tensor, pattern = self._tensor, self._pattern
         part = tensor.parts["data"]
-        key = f"{tensor.name} pruned"
-        made[key] = self._weights
-        weights = computed(key, part.nbytes, part.dtype)
+        weights = derive_part(self._weights, part.nbytes, part.dtype)
         if self._inner != 1:  # no reader could find groups that are not of neighbours
             return replace(tensor, parts={"data": weights})
         facts = {KEY: {"n": pattern.n, "m": pattern.m}}
@@ -232,23 +230,20 @@ class Work:
         if not masked:
             return replace(tensor, parts={"data": weights}, attributes=attributes)
         self.report.masked = True
-        mask = f"{tensor.name} mask"
-        made[mask] = self._masks
-        size = mask_size(tensor.elements, pattern)
-        parts: dict[str, Part] = {"weights": weights, "mask": computed(mask, size, "u8")}
+        mask = derive_part(self._masks, mask_size(tensor.elements, pattern), "u8")
+        parts = {"weights": weights, "mask": mask}
         return replace(tensor, layout=ID, parts=parts, attributes=attributes)
 
-    def _cuts(self) -> Iterator[tuple[int, int]]:
+    def _blocks(self) -> Iterator[tuple[int, Array]]:
+        """Yield the weights in whole slabs, each with the number of its first one."""
+        import numpy as np
+
+        read, size = Reader(self._file, self._tensor), self._element.itemsize
         slab = self._pattern.m * self._inner
         step = max(1, _WEIGHTS // slab) * slab
         for start in range(0, self._tensor.elements, step):
-            yield start, min(start + step, self._tensor.elements)
-
-    def _at(self, start: int, stop: int) -> Array:
-        import numpy as np
-
-        size = self._element.itemsize
-        return np.frombuffer(self._read("data", start * size, stop * size), self._element)
+            stop = min(start + step, self._tensor.elements)
+            yield start, np.frombuffer(read("data", start * size, stop * size), self._element)
 
     def _grouped(self, values: Array) -> Array:
         """Return the values of whole slabs group by group."""
@@ -258,14 +253,13 @@ class Work:
         return slabs.transpose(0, 2, 1).reshape(-1)
 
     def _weights(self) -> Iterator[memoryview]:
-        for start, stop in self._cuts():
-            before = self._at(start, stop)
+        for start, before in self._blocks():
             after = self._pruned(start, before)
             if self._finish is not None:
                 after = self._finish(before, after)
             if start >= self._noted:
                 self.report.note(before, after)
-                self._noted = stop
+                self._noted = start + before.size
             yield octets(after)
 
     def _pruned(self, start: int, before: Array) -> Array:
@@ -284,8 +278,8 @@ class Work:
         return _kept(before, keep)
 
     def _masks(self) -> Iterator[memoryview]:
-        for start, stop in self._cuts():
-            yield octets(self._mask(start, self._at(start, stop)))
+        for start, weights in self._blocks():
+            yield octets(self._mask(start, weights))
 
     def _mask(self, start: int, weights: Array) -> Octets:
         """Return the mask bytes of some weights, from the cache the second time."""
@@ -313,8 +307,8 @@ class Work:
             keep = max(1, int(np.float32(0.5) * np.float32(count)))
             search = Threshold(count - keep)
             for feed in (search.coarse, search.fine):
-                for start, stop in self._cuts():
-                    feed(_squares(self._at(start, stop)))
+                for _, weights in self._blocks():
+                    feed(_squares(weights))
             self._least = search.value
         return self._least
 

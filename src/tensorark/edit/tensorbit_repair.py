@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import hub
-from tensorark.conversion.dense import octets, reader
 from tensorark.conversion.ledger import Settled, among, settle
 from tensorark.conversion.pipeline import target_of
 from tensorark.core.brief import brief
@@ -27,7 +26,7 @@ from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
-from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.derived import DerivedFile, derive_part, octets
 from tensorark.formats.format import Format
 from tensorark.formats.tensorbit.frame import HEADER_SIZE
 from tensorark.formats.tensorbit.layouts import build_tensor
@@ -35,7 +34,8 @@ from tensorark.formats.tensorbit.read import Record, tied
 from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repair_facts
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
 from tensorark.io.inputs import operation
-from tensorark.layouts.nm.rules import ID, KEY, Sparse, mask_size, members
+from tensorark.layouts.nm.rules import ID, KEY, mask_size, members
+from tensorark.layouts.payload import Reader
 from tensorark.wire.attributes import added
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def part(
             name = f"{goal.stem}-{number:05}-of-{len(groups):05}{goal.suffix}"
             chosen = {each: file.catalog.tensors[each] for each in names}
             attributes = _unordered(file.catalog.attributes)
-            piece = Recast(file, Catalog("zt", chosen, attributes, None), {})
+            piece = DerivedFile(file, Catalog("zt", chosen, attributes, None))
             pieces.append(settle(piece, kind, goal.with_name(name), options))
         return [_written(each, _told(each)) for each in pieces]
 
@@ -294,7 +294,6 @@ class _Work:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     attributes: dict[str, object] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
-    made: dict[str, Pieces] = field(default_factory=dict)
 
     def find(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
         """Find the chosen tensors, where the index says or where their blobs are.
@@ -383,7 +382,7 @@ class _Work:
         from tensorark.layouts.nm.census import count
         from tensorark.layouts.nm.window import window_of
 
-        window = window_of(tensor, reader(self.file, tensor))
+        window = window_of(tensor, Reader(self.file, tensor))
         sparse = window.sparse
         if masks == "drop":
             self.changes.append(f"{tensor.name}: mask dropped")
@@ -391,14 +390,13 @@ class _Work:
         if masks == "apply":
             if sparse.is_quantized:
                 return tensor
-            stray = count(tensor, reader(self.file, tensor)).stray
+            stray = count(tensor, Reader(self.file, tensor)).stray
             if not stray:
                 return tensor
             self.changes.append(f"{tensor.name}: {stray} weights under clear mask bits set to 0")
-            key = f"{tensor.name} applied"
-            self.made[key] = partial(_applied, window)
             old = tensor.parts["weights"]
-            weights = computed(key, old.nbytes, old.dtype)
+            compute = partial(_applied, window)
+            weights = derive_part(compute, old.nbytes, old.dtype)
             return replace(tensor, parts={**tensor.parts, "weights": weights})
         if sparse.packing not in {"floor", "truncated"}:
             return tensor
@@ -408,16 +406,15 @@ class _Work:
         if sparse.packing == "truncated":
             change += "; weights 8 and up of each group stay pruned"
         self.changes.append(change)
-        key = f"{tensor.name} spelt"
-        self.made[key] = partial(_spelt, window, sparse)
-        return replace(tensor, parts={**tensor.parts, "mask": computed(key, size, "u8")})
+        mask = derive_part(partial(_spelt, window), size, "u8")
+        return replace(tensor, parts={**tensor.parts, "mask": mask})
 
     def result(self) -> File:
         """Return the model as a target writes it."""
         catalog = Catalog(
             "zt", self.tensors, self.attributes or None, None, self.file.catalog.files
         )
-        made = Recast(self.file, catalog, self.made)
+        made = DerivedFile(self.file, catalog)
         made.origin = replace(made.origin, native=self.record)
         return made
 
@@ -456,12 +453,12 @@ def _applied(window: Window) -> Iterator[memoryview]:
         yield octets(window.values(start, stop))
 
 
-def _spelt(window: Window, sparse: Sparse) -> Iterator[memoryview]:
+def _spelt(window: Window) -> Iterator[memoryview]:
     from tensorark.layouts.nm.masks import pack_mask, unpack_mask
 
-    for start, stop in window.cuts(0, sparse.elements):
+    for start, stop in window.cuts(0, window.sparse.elements):
         keep = unpack_mask(window.octets(start, stop), window.part(start, stop))
-        yield octets(pack_mask(keep, sparse.pattern))
+        yield octets(pack_mask(keep, window.sparse.pattern))
 
 
 # ------------------------------------------------------------------------------- several models
@@ -472,7 +469,6 @@ def _joined(
 ) -> tuple[File, list[Settled]]:
     """Return the first file with the tensors of all, and what is settled of each of the others."""
     tensors: dict[str, Tensor] = {}
-    made: dict[str, Pieces] = {}
     settled: list[Settled] = []
     attributes: Mapping[str, object] | None = None
     for number, each in enumerate(files):
@@ -492,18 +488,17 @@ def _joined(
                     path=file.path,
                     where=("objects", name),
                 )
-            tensors[name] = _moved(file, tensor, f"{number} {name}", made) if number else tensor
+            tensors[name] = _moved(file, tensor) if number else tensor
     catalog = Catalog("zt", tensors, attributes, None, files[0].catalog.files)
-    return Recast(files[0], catalog, made), settled
+    return DerivedFile(files[0], catalog), settled
 
 
-def _moved(file: File, tensor: Tensor, key: str, made: dict[str, Pieces]) -> Tensor:
+def _moved(file: File, tensor: Tensor) -> Tensor:
     """Return a tensor whose parts are read from another file."""
     parts: dict[str, Part] = {}
     for role, each in tensor.parts.items():
-        name = f"{key} {role}"
-        made[name] = partial(file.chunks, each, ("objects", tensor.name, "parts", role))
-        moved = computed(name, each.nbytes, each.dtype, each.type)
+        compute = partial(file.chunks, each, ("objects", tensor.name, "parts", role))
+        moved = derive_part(compute, each.nbytes, each.dtype, each.type)
         parts[role] = replace(moved, digest=each.digest)
     return replace(tensor, parts=parts)
 

@@ -1,74 +1,95 @@
-"""A file some of whose parts are computed from others: what a recasting conversion writes from.
+"""Files of which some parts are computed: what each step of a conversion makes of the one before.
 
-Owns how computed parts are read. It is never handed out: what users open are files as they are.
+Owns how computed parts are read. A step says what the values are, and they are computed from the
+parts of its source whenever somebody reads them, so that nothing is kept in memory. Such files are
+never handed out: what users open are files as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from tensorark.core.model import Catalog, Encoded, Part
+from tensorark.core.model import Catalog, Encoded, Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.files.file import CHUNK, File
 from tensorark.layouts.payload import Ranges
 
+if TYPE_CHECKING:
+    from tensorark.layouts.numbers.dtypes import Array
+
 Pieces = Callable[[], Iterator[memoryview]]
 """Computes the bytes of a part, piece by piece."""
 
-_PREFIX: Final = "tensorark.computed "
+_ENCODING: Final = "tensorark.derived"
 
 
-def computed(key: str, nbytes: int, dtype: str, type_: str | None = None) -> Part:
-    """Return a part of `nbytes` bytes that a `Recast` computes by what it has under `key`."""
-    return Part(Encoded((), _PREFIX + key, nbytes), dtype, type_)
+@dataclass(frozen=True, slots=True)
+class Derived(Encoded):
+    """Bytes that lie in no file: `compute` gives them, as often as it is asked."""
+
+    compute: Pieces
 
 
-class Recast(File):
-    """`file` with another catalog, whose computed parts come from `made`."""
+def derive_part(compute: Pieces, nbytes: int, dtype: str, type_: str | None = None) -> Part:
+    """Return a part whose bytes, `nbytes` of them, are computed."""
+    return Part(Derived((), _ENCODING, nbytes, compute), dtype, type_)
 
-    __slots__ = ("_made",)
 
-    def __init__(self, file: File, catalog: Catalog, made: Mapping[str, Pieces]) -> None:
+def derive_file(file: File, tensors: Mapping[str, Tensor]) -> File:
+    """Return `file` in the terms of `.zt`, with other tensors and its own attributes."""
+    catalog = Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files)
+    return DerivedFile(file, catalog)
+
+
+def octets(values: Array) -> memoryview:
+    """Return the bytes of a contiguous array of little-endian numbers."""
+    import numpy as np
+
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
+class DerivedFile(File):
+    """`file` with another catalog, of whose parts some are computed."""
+
+    __slots__ = ()
+
+    def __init__(self, file: File, catalog: Catalog) -> None:
         file.prove(file.unproven())  # whatever is computed from them is written under new digests
         for slot in File.__slots__:
             setattr(self, slot, getattr(file, slot))
         self.catalog = catalog
-        self._made: dict[str, Pieces] = {**(file._made if isinstance(file, Recast) else {}), **made}  # noqa: SLF001
-
-    def _pieces(self, part: Part) -> Pieces | None:
-        if isinstance(part.blob, Encoded) and part.blob.encoding.startswith(_PREFIX):
-            return self._made.get(part.blob.encoding.removeprefix(_PREFIX))
-        return None
 
     def pieces(
         self, part: Part, where: tuple[str | int, ...] = (), reading: Reading | None = None
     ) -> Iterator[memoryview]:
         """Yield the bytes of a part in pieces of at most `CHUNK` bytes."""
-        pieces = self._pieces(part)
-        if pieces is None:
+        if not isinstance(part.blob, Derived):
             yield from super().pieces(part, where, reading)
             return
-        for piece in pieces():
+        for piece in part.blob.compute():
             for start in range(0, len(piece), CHUNK):
                 yield piece[start : start + CHUNK]
 
     def payload(self, part: Part, where: tuple[str | int, ...] = ()) -> memoryview:
         """Return the bytes of a part."""
-        pieces = self._pieces(part)
-        return super().payload(part, where) if pieces is None else memoryview(b"".join(pieces()))
+        if isinstance(part.blob, Derived):
+            return memoryview(b"".join(part.blob.compute()))
+        return super().payload(part, where)
 
     def ranges(self, part: Part, where: tuple[str | int, ...] = ()) -> Ranges:
         """Return what reads ranges of a part."""
-        pieces = self._pieces(part)
-        return super().ranges(part, where) if pieces is None else _Ahead(pieces)
+        if isinstance(part.blob, Derived):
+            return _Ahead(part.blob.compute)
+        return super().ranges(part, where)
 
 
 class _Ahead:
     """Reads ranges of a computed part; those that ascend cost one computation together."""
 
-    def __init__(self, pieces: Pieces) -> None:
-        self._compute = pieces
+    def __init__(self, compute: Pieces) -> None:
+        self._compute = compute
         self._pieces: Iterator[memoryview] = iter(())
         self._window = memoryview(b"")
         self._begin = 0

@@ -20,7 +20,7 @@ from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File
-from tensorark.files.derived import Recast
+from tensorark.files.derived import DerivedFile
 from tensorark.formats.ninfer.directory import Stored, directory_of
 from tensorark.formats.ninfer.holdings import ATTRIBUTE
 from tensorark.formats.ninfer.plan import Plan, restore
@@ -72,7 +72,7 @@ def export_objects(
         catalog = Catalog("safetensors", tensors, {ATTRIBUTE: text}, None, file.catalog.files)
         # All of it is carried, in one attribute.
         options = Options(overwrite=overwrite, drop=BY_ARTIFACT, progress=progress)
-        return settle(Recast(file, catalog, {}), SAFETENSORS, Path(target), options).write()
+        return settle(DerivedFile(file, catalog), SAFETENSORS, Path(target), options).write()
 
 
 @operation()

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from tensorark import files
 from tensorark.conversion.ledger import settle
 from tensorark.core.ledger import BY_ARTIFACT
-from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.model import Catalog, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
 from tensorark.core.types import DTYPES
 from tensorark.core.writing import Options
 from tensorark.errors import Unsupported, quoted
 from tensorark.files import File
-from tensorark.files.derived import Pieces, Recast, computed
+from tensorark.files.derived import DerivedFile, derive_part
 from tensorark.files.parameters import ParameterView
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture import Parameter, Source
@@ -80,13 +80,12 @@ def export_parameters(
         require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
         views, shapes = Restored(file, directory), _shapes(directory)
-        made: dict[str, Pieces] = {}
         tensors = {
-            name: _tensor(name, shapes.get(name, view.shape), view, made, rounded=rounded)
+            name: _tensor(name, shapes.get(name, view.shape), view, rounded=rounded)
             for name, view in views.items()
         }
         options = _options(max_shard_size, overwrite=overwrite, progress=progress)
-        return settle(_recast(file, tensors, made), SAFETENSORS, Path(target), options).write()
+        return settle(_derive(file, tensors), SAFETENSORS, Path(target), options).write()
 
 
 def _options(max_shard_size: int | str | None, *, overwrite: bool, progress: Progress) -> Options:
@@ -124,15 +123,13 @@ def _tensor(
     name: str,
     shape: tuple[int, ...],
     view: View,
-    made: dict[str, Pieces],
     *,
     rounded: bool,
 ) -> Tensor:
     dtype = _dtype(view.formats, rounded=rounded)
-    made[name] = partial(_pieces, [(view, 0, view.size)], dtype)
-    return Tensor(
-        name, shape, "dense", {"data": computed(name, prod(shape) * DTYPES[dtype], dtype)}
-    )
+    compute = partial(_pieces, [(view, 0, view.size)], dtype)
+    part = derive_part(compute, prod(shape) * DTYPES[dtype], dtype)
+    return Tensor(name, shape, "dense", {"data": part})
 
 
 def _dtype(formats: tuple[str, ...], *, rounded: bool) -> str:
@@ -143,9 +140,9 @@ def _dtype(formats: tuple[str, ...], *, rounded: bool) -> str:
     return "bf16" if rounded or found == {"bf16"} else "f32"
 
 
-def _recast(file: File, tensors: Mapping[str, Tensor], made: Mapping[str, Pieces]) -> File:
+def _derive(file: File, tensors: Mapping[str, Tensor]) -> File:
     catalog = Catalog("safetensors", tensors, None, None, file.catalog.files)
-    return Recast(file, catalog, made)
+    return DerivedFile(file, catalog)
 
 
 def _pieces(runs: list[tuple[View, int, int]], dtype: str) -> Iterator[memoryview]:
@@ -203,8 +200,7 @@ def export_checkpoint(
         directory = directory_of(file.catalog.native, file.path)
         require_sound(directory)
         _require_checkpoint(directory)
-        made: dict[str, Pieces] = {}
-        tensors = _checkpoint_tensors(file, directory, made, rounded=rounded)
+        tensors = _checkpoint_tensors(file, directory, rounded=rounded)
         config = encode_json(_config(directory)).encode("utf-8")
         beside = {
             role: read_resource(file, f"{name}/{role}") for name, role in resources(directory)
@@ -216,7 +212,7 @@ def export_checkpoint(
             for name, data in {"config.json": config, **beside}.items():
                 with publish(inside / name, overwrite=False) as sink:
                     sink.write(data)
-            weights = _recast(file, tensors, made)
+            weights = _derive(file, tensors)
             written = settle(weights, SAFETENSORS, inside / "model.safetensors", options).write()
     names = [*(Path(each).name for each in written), "config.json", *beside]
     return [str(Path(folder) / name) for name in names]
@@ -278,9 +274,7 @@ def _config(directory: Directory) -> dict[str, Any]:
     }
 
 
-def _checkpoint_tensors(
-    file: File, directory: Directory, made: dict[str, Pieces], *, rounded: bool
-) -> dict[str, Tensor]:
+def _checkpoint_tensors(file: File, directory: Directory, *, rounded: bool) -> dict[str, Tensor]:
     root = "model.language_model." if "vision" in directory.components else "model."
     views = Restored(file, directory)
     sources: dict[str, tuple[Source, list[Parameter]]] = {}
@@ -297,11 +291,10 @@ def _checkpoint_tensors(
         )
         dtype = _dtype(formats, rounded=rounded)
         if whole.axes is not None:
-            made[name] = partial(_turned, views[parts[0].name], whole, parts[0], dtype)
+            compute = partial(_turned, views[parts[0].name], whole, parts[0], dtype)
         else:
-            made[name] = partial(_pieces, _ranges(views, runs), dtype)
-        size = prod(whole.shape) * DTYPES[dtype]
-        part: Part = computed(name, size, dtype)
+            compute = partial(_pieces, _ranges(views, runs), dtype)
+        part = derive_part(compute, prod(whole.shape) * DTYPES[dtype], dtype)
         tensors[name] = Tensor(name, whole.shape, "dense", {"data": part})
     return tensors
 
