@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorark import files
 from tensorark.errors import InvalidInput
-from tensorark.files.load import load_all, named
+from tensorark.files.load import choose_names, load_all
 from tensorark.files.safe_open import SafeOpen
 from tensorark.io.inputs import operation
 
@@ -46,7 +46,7 @@ def load_file(
             and Tensorbit do not (code ``no-digest``).
     """
     with files.open(path) as file:
-        return load_all(file, named(file, keys, prefix), verify=verify)
+        return load_all(file, choose_names(file, keys, prefix), verify=verify)
 
 
 def save_file(

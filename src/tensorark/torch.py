@@ -18,7 +18,7 @@ except ImportError as error:
 
 from tensorark import files
 from tensorark.errors import InvalidInput
-from tensorark.files.load import load_all, named
+from tensorark.files.load import choose_names, load_all
 from tensorark.files.safe_open import SafeOpen
 from tensorark.io.inputs import operation
 from tensorark.layouts.numbers.torch import from_array, to_array, torch_dtype
@@ -49,7 +49,7 @@ def load_file(
         Rejected: with `verify`, when bytes do not match their digest; `where` names the tensor.
     """
     with files.open(path) as file:
-        names = named(file, keys, prefix)
+        names = choose_names(file, keys, prefix)
         dtypes = {name: torch_dtype(file[name].dtype) for name in names}
         arrays = load_all(file, names, verify=verify)
     tensors = {name: from_array(values, dtypes[name]) for name, values in arrays.items()}

@@ -18,7 +18,7 @@ import tensorark.numpy
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io import fileset
 from tensorark.io import publish as publish_module
-from tensorark.io.fileset import fresh, numbered, publish_folder, publish_set
+from tensorark.io.fileset import fresh, own_numbered, publish_folder, publish_set
 from tensorark.io.publish import publish
 
 
@@ -126,7 +126,7 @@ def test_only_names_that_members_have_are_ever_removed(tmp_path):
     ],
 )
 def test_members_are_owned_by_their_number(name, own):
-    assert bool(numbered("m", ".zt")(name)) is own
+    assert bool(own_numbered("m", ".zt")(name)) is own
 
 
 @pytest.mark.parametrize("at", range(8))

@@ -452,7 +452,7 @@ def test_no_more_is_mapped_than_a_file_has(path):
     with path.open("rb") as file:
         for private in (False, True):
             with pytest.raises(ValueError, match=r"shorter|greater"):
-                memory.mapped(file.fileno(), len(BODY) + 1, private=private)
+                memory.map_file(file.fileno(), len(BODY) + 1, private=private)
 
 
 PICKLED = """

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _prepare_streams()
         with _ended_by_signals():
-            code = _guarded(words)
+            code = _guard(words)
         _flush()
     except _Ended as end:
         return _end_quietly(128 + end.number)
@@ -86,7 +86,7 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _guarded(words: list[str]) -> int:
+def _guard(words: list[str]) -> int:
     """Run a verb; report whatever it raises."""
     from tensorark.cli.error_output import say, show_defect, show_error
     from tensorark.errors import ReadFailed

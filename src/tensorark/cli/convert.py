@@ -151,13 +151,13 @@ def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any
         "source_format": file.format.name,
         "target": goal,
         "target_format": kind.name,
-        "options": {key: _shown(wanted[key]) for key in _OPTIONS if wanted[key]},
+        "options": {key: _show(wanted[key]) for key in _OPTIONS if wanted[key]},
         # The resources of an artifact are tensors of a .zt, and count on both sides.
         "totals": totals((hub(file) if kind.name == "zt" else file).catalog.tensors.values()),
     }
 
 
-def _shown(value: Any) -> Any:
+def _show(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
 
 

@@ -71,7 +71,7 @@ def command(
     def listing(file: File) -> dict[str, Any]:
         with paused():
             names = choose(file, include, exclude)
-            tensors = _sorted([file.catalog.tensors[name] for name in names], sort)
+            tensors = _sort([file.catalog.tensors[name] for name in names], sort)
             return {
                 "format": file.format.name,
                 "tensors": [(full if is_long else brief)(each) for each in tensors[:limit]],
@@ -127,7 +127,7 @@ def _shards_beside(index: Path) -> list[Path]:
     return sorted(each for each in index.parent.iterdir() if pattern.fullmatch(each.name))
 
 
-def _sorted(tensors: list[Tensor], order: str) -> list[Tensor]:
+def _sort(tensors: list[Tensor], order: str) -> list[Tensor]:
     if order != "file":
         tensors.sort(key=lambda each: natural(each.name))
     if order == "size":

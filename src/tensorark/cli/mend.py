@@ -86,7 +86,7 @@ def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any)
                 progress=progress,
             )
         else:
-            done = [_mended(source, target, progress, **wanted)]
+            done = [_mend(source, target, progress, **wanted)]
     show(out, done)
 
 
@@ -97,7 +97,7 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _mended(source: str, target: str, progress: Any, **wanted: Any) -> Mended:
+def _mend(source: str, target: str, progress: Any, **wanted: Any) -> Mended:
     masks: Literal["keep", "spell", "drop", "apply"] = wanted["masking"]
     return mend(
         source,

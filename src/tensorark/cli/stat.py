@@ -54,7 +54,7 @@ def command(
         names = sorted(choose(file, include, exclude), key=natural)
         total = sum(file.catalog.tensors[name].nbytes for name in names)
         with out.progress(total, "reading") as progress:
-            rows = _measured(file, names, threads, progress)
+            rows = _measure(file, names, threads, progress)
         if out.json:
             out.document("stat", {"path": file.path, "tensors": rows})
         else:
@@ -62,7 +62,7 @@ def command(
     return 4 if any("refused" in row for row in rows) else 0
 
 
-def _measured(
+def _measure(
     file: File, names: list[str], threads: int | None, progress: Progress
 ) -> list[dict[str, Any]]:
     from tensorark.report.statistics import measure

@@ -68,7 +68,7 @@ class Terminal:
         every = [head, *rows] if head else rows
         columns = list(zip(*every, strict=True))
         aligned = [
-            _aligned(column, right=at in right, last=at == len(columns) - 1)
+            _align(column, right=at in right, last=at == len(columns) - 1)
             for at, column in enumerate(columns)
         ]
         for number, cells in enumerate(zip(*aligned, strict=True)):
@@ -131,7 +131,7 @@ def width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(each) != 0 for each in text)
 
 
-def _aligned(cells: Sequence[str], *, right: bool, last: bool) -> Sequence[str]:
+def _align(cells: Sequence[str], *, right: bool, last: bool) -> Sequence[str]:
     """Bring the cells of one column to one width; the last column is not filled up."""
     widths = list(map(width, cells))
     most = max(widths)

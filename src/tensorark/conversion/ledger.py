@@ -71,7 +71,7 @@ def losses(
         for name in names()
         if not keeps.some(file.catalog, path.stem, kind, name)
     ]
-    return allowed(lost, holder, file.path, drop)
+    return allow(lost, holder, file.path, drop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,10 @@ def require_held(file: File, into: Format, options: Options) -> None:
     if refusals:
         is_packed = any(each.startswith(PREFIX) for each in file.catalog.layouts)
         hint = _UNPACK if is_packed and not into.holds_resources else _LEAVE_OUT
-        raise unheld(refusals, len(file.catalog.tensors), into.holder, file.path, hint)
+        raise refusal_of(refusals, len(file.catalog.tensors), into.holder, file.path, hint)
 
 
-def unheld(
+def refusal_of(
     refusals: Sequence[tuple[str, str]],
     total: int,
     holder: str,
@@ -169,9 +169,7 @@ def check_kinds(drop: Collection[str]) -> None:
         raise InvalidInput("no such kind", code="option", expected=expected, found=odd[0])
 
 
-def allowed(
-    lost: Sequence[Loss], holder: str, path: str, drop: Collection[str]
-) -> tuple[Loss, ...]:
+def allow(lost: Sequence[Loss], holder: str, path: str, drop: Collection[str]) -> tuple[Loss, ...]:
     """Return what is lost, all of it of the kinds in `drop`.
 
     Raises:

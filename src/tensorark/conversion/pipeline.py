@@ -35,7 +35,7 @@ from tensorark.formats import FORMATS
 from tensorark.formats.format import Format
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import ID as NM
-from tensorark.writing.assembly import compacted
+from tensorark.writing.assembly import choose_align
 
 Sparsity = Literal["import", "detect", "export"]
 
@@ -145,7 +145,7 @@ def convert(
         raise InvalidInput(f"{kind.name} has no alignment to be compact in", code="option")
     options = Options(
         overwrite=overwrite,
-        align=compacted(align, compact=compact),
+        align=choose_align(align, compact=compact),
         max_shard_size=None if max_shard_size is None else size_of(max_shard_size),
         encoding=encoding,
         level=level,
@@ -163,11 +163,11 @@ def convert(
         # First: no step may lose what is no tensor.
         model = hub(file) if kind.holds_resources else file
         left_out = _left_out(model, kind, include, exclude)
-        model = _chosen(model, left_out)
-        recast, done = _recast(model, quantized, quantized_config)
-        recast, masks = _sparsified(recast, sparse)
+        model = _leave_out(model, left_out)
+        recast, done = _apply_quantization(model, quantized, quantized_config)
+        recast, masks = _apply_sparsity(recast, sparse)
         recast, casting = (recast, None) if cast is None else cast_to(recast, cast)
-        settled = settle(prepared(recast, kind, masking), kind, Path(target), options)
+        settled = settle(prepare(recast, kind, masking), kind, Path(target), options)
         beside = left_beside(file.path, Path(target))
         if dry_run:
             settled.require()
@@ -205,7 +205,7 @@ def _left_out(
     return found
 
 
-def _chosen(file: File, left_out: Collection[str]) -> File:
+def _leave_out(file: File, left_out: Collection[str]) -> File:
     """Return `file` as if it had never had the tensors that its caller leaves out."""
     if not left_out:
         return file
@@ -215,7 +215,7 @@ def _chosen(file: File, left_out: Collection[str]) -> File:
     return found
 
 
-def _recast(
+def _apply_quantization(
     file: File, direction: Direction | None, config: Mapping[str, object] | None
 ) -> tuple[File, Recasting | None]:
     """Return the file to convert, with its quantised layers as they are wanted."""
@@ -232,7 +232,7 @@ def _recast(
     raise InvalidInput("no such direction", code="option", expected=expected, found=direction)
 
 
-def prepared(file: File, target: Format, masking: Masking = "checked") -> File:
+def prepare(file: File, target: Format, masking: Masking = "checked") -> File:
     """Return `file` as `target` can take it: with N:M tensors made dense, where it knows no masks.
 
     Raises:
@@ -244,7 +244,7 @@ def prepared(file: File, target: Format, masking: Masking = "checked") -> File:
     return file if target.holds_masks else densify(file, masking)
 
 
-def _sparsified(file: File, sparse: Sparsity | None) -> tuple[File, Recasting | None]:
+def _apply_sparsity(file: File, sparse: Sparsity | None) -> tuple[File, Recasting | None]:
     """Return the file to convert, with its sparse tensors as they are wanted."""
     if sparse is None:
         return file, None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorark.conversion.ledger import unheld
+from tensorark.conversion.ledger import refusal_of
 from tensorark.conversion.pipeline import convert, target_of
 from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Error, Hint, InvalidInput
@@ -16,7 +16,7 @@ from tensorark.io.publish import publish
 from tensorark.layouts.payload import Passing
 from tensorark.wire import attributes as carry
 from tensorark.writing.assembly import revalidate
-from tensorark.writing.writer import Writer, judged
+from tensorark.writing.writer import Writer, judge_bytes
 
 if TYPE_CHECKING:
     from tensorark.files import PathLike
@@ -81,7 +81,7 @@ def _save_safetensors(
         tensors.append(Tensor(name, array.shape, "dense", parts))
     refusals = [*safetensors.refusals(tensors)]
     if refusals:
-        raise unheld(refusals, len(tensors), "safetensors")
+        raise refusal_of(refusals, len(tensors), "safetensors")
     plan = safetensors.plan(tensors, carry.to_text(metadata))
     with publish(path, overwrite=True) as sink:
         sink.write(plan.header)
@@ -89,5 +89,5 @@ def _save_safetensors(
             ids, where = ids_of(values[name].dtype), ("objects", name)
             passing = Passing(*ids, where, values[name].size)
             for chunk in encode(values[name]):
-                sink.write(judged(passing, chunk))
+                sink.write(judge_bytes(passing, chunk))
         revalidate(sink, canonical_form=False)

@@ -37,7 +37,7 @@ from tensorark.formats.zt import ZT
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.encode import align_up, check_align, encode_manifest, encode_tail
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN, FOOTER_SIZE, MAGIC, encode_footer
-from tensorark.io.fileset import fresh, numbered, publish_set
+from tensorark.io.fileset import fresh, own_numbered, publish_set
 from tensorark.io.inputs import operation
 from tensorark.io.sink import Sink
 from tensorark.writing.assembly import check_digest, revalidate
@@ -421,7 +421,7 @@ def _write(
     """Write every file, then give them their names: the root last."""
     names = [Path(each.path).name for each in plan.shards]
     goal = Path(plan.root)
-    owns = numbered(goal.stem, ".zt")
+    owns = own_numbered(goal.stem, ".zt")
     with publish_set(goal, names, overwrite=overwrite, members=_members, owns=owns) as made:
         root, sinks = made
         root.reserve(sum(shard.size for shard in plan.shards))

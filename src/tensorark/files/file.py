@@ -31,7 +31,7 @@ from tensorark.files.view import TensorView
 from tensorark.formats.format import Checksum, Format
 from tensorark.io.inputs import note_listed
 from tensorark.io.local import Access, LocalSource
-from tensorark.io.memory import allocate, installed
+from tensorark.io.memory import allocate, memory_size
 from tensorark.layouts.nm import rules as nm
 from tensorark.layouts.payload import Passing, Ranges, is_ruled, judge_layout
 
@@ -368,7 +368,7 @@ class File(Mapping[str, TensorView]):
         self.pass_layout(where)
         pieces = self.pieces(part, where)
         if part.type in RESTRICTED:
-            pieces = self._typed(pieces, part, where)
+            pieces = self._judge_typed(pieces, part, where)
         if part.digest is None or not part.digest.startswith("sha256:"):
             yield from pieces
             return
@@ -424,7 +424,7 @@ class File(Mapping[str, TensorView]):
         """Return the tensor that a place in the catalog belongs to, if it does to one."""
         return self.catalog.tensors.get(str(where[1])) if len(where) >= _NAMED else None
 
-    def _typed(
+    def _judge_typed(
         self, pieces: Iterator[memoryview], part: Part, where: tuple[str | int, ...]
     ) -> Iterator[memoryview]:
         """Yield the bytes of a part, judged by its type."""
@@ -482,9 +482,9 @@ class File(Mapping[str, TensorView]):
         self.prove_part(part)
         running = self.checksum_of(part, where)
         if running is None:
-            yield from self._undigested(part, where, reading)
+            yield from self._read_pieces(part, where, reading)
             return
-        for piece in self._undigested(part, where, reading):
+        for piece in self._read_pieces(part, where, reading):
             running = running.after(piece)
             yield piece
         running.require(reading or Reading(), self.path)
@@ -498,7 +498,7 @@ class File(Mapping[str, TensorView]):
             return None
         return self.format.checksum(self.catalog, str(where[1]))
 
-    def _undigested(
+    def _read_pieces(
         self, part: Part, where: tuple[str | int, ...], reading: Reading | None
     ) -> Iterator[memoryview]:
         if isinstance(part.blob, Encoded):
@@ -538,7 +538,7 @@ class File(Mapping[str, TensorView]):
         """
         if isinstance(part.blob, Encoded):
             return self.decoder(part, where).read
-        return self._stored(part, where).read
+        return self._stored_bytes(part, where).read
 
     def decoder(
         self, part: Part, where: tuple[str | int, ...] = (), reading: Reading | None = None
@@ -560,12 +560,12 @@ class File(Mapping[str, TensorView]):
             raise
         limits, lenient = self._reading.limits, self._reading.lenient
         # It may decode to more than the file has, so the memory of the machine counts as well.
-        most = replace(limits, decoded=min(limits.decoded, installed() or limits.decoded))
+        most = replace(limits, decoded=min(limits.decoded, memory_size() or limits.decoded))
         gathered = None if reading is None else reading.gathered
         how = Reading(most, gathered, lenient=lenient)
-        return encoding.open(self._stored(part, where), part.nbytes, how, _memory)
+        return encoding.open(self._stored_bytes(part, where), part.nbytes, how, _memory)
 
-    def _stored(self, part: Part, where: tuple[str | int, ...]) -> StoredBytes:
+    def _stored_bytes(self, part: Part, where: tuple[str | int, ...]) -> StoredBytes:
         """Return the stored bytes of a part, to be read in ranges."""
         from tensorark.encodings.encoding import StoredBytes
 

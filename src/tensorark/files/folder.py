@@ -78,7 +78,7 @@ def entries_of(folder: str | os.PathLike[str]) -> list[str]:
     models = models_of([name for name in names if name.endswith(suffixes) or name in indexes])
     shards = _shards_of(models)
     for name in indexes:
-        shards |= _listed(Path(folder, name), names)
+        shards |= _index_members(Path(folder, name), names)
     return [str(Path(folder) / name) for name in models if name not in shards]
 
 
@@ -92,7 +92,7 @@ def _shards_of(names: Sequence[str]) -> set[str]:
     return found
 
 
-def _listed(index: Path, names: Sequence[str]) -> set[str]:
+def _index_members(index: Path, names: Sequence[str]) -> set[str]:
     """Return the files that an index makes one model of; by its name where it cannot be read."""
     from tensorark.formats.safetensors import shards_named
 

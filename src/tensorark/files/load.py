@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 Where = tuple[str | int, ...]
 
 
-def named(file: File, keys: Iterable[str] | None = None, prefix: str | None = None) -> list[str]:
+def choose_names(
+    file: File, keys: Iterable[str] | None = None, prefix: str | None = None
+) -> list[str]:
     """Return the names `keys`, or those that begin with `prefix`; all without either.
 
     Raises:

@@ -21,7 +21,7 @@ from typing import Final, cast
 from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed, quoted
 from tensorark.io import locks
 from tensorark.io.inputs import aside, refuse_input
-from tensorark.io.publish import Staged, exists, shortened, sync_folder, sync_name
+from tensorark.io.publish import Staged, exists, shorten, sync_folder, sync_name
 from tensorark.io.sink import Sink
 from tensorark.io.writer import write_failed
 
@@ -53,7 +53,7 @@ def fresh(root: Path, names: Callable[[int], list[str]], *, overwrite: bool) -> 
     raise AssertionError
 
 
-def numbered(stem: str, suffix: str) -> Owns:
+def own_numbered(stem: str, suffix: str) -> Owns:
     """Own the names of numbered members, ``<stem>-00001-of-00003<suffix>``, of any turn."""
     own = rf"{re.escape(stem)}(-r[1-9][0-9]*)?-[0-9]{{5,}}-of-[0-9]{{5,}}{re.escape(suffix)}"
     return re.compile(own).fullmatch
@@ -87,7 +87,7 @@ def publish_set(
         yield entry.sink, [each.sink for each in staged]
         for each in (*staged, entry):
             each.sink.sync()
-        former = [name for name in _named(root, members) if owns(name)]
+        former = [name for name in _member_names(root, members) if owns(name)]
         journal = _Journal(root, [*names, *former]) if names or former else None
         try:
             for each in staged:
@@ -132,7 +132,7 @@ def retire(
     root = root.absolute()
     if not root.is_file() or root.is_symlink() or _is_read(root):
         return
-    former = [name for name in _named(root, members) if owns(name)]
+    former = [name for name in _member_names(root, members) if owns(name)]
     journal = _Journal(root, former) if former else None
     gone = False
     try:
@@ -154,7 +154,7 @@ def _is_read(path: Path) -> bool:
     return False
 
 
-def _named(root: Path, members: Members) -> list[str]:
+def _member_names(root: Path, members: Members) -> list[str]:
     """Return the names of the members of the set in place; none where there is no readable one."""
     if not os.path.lexists(root):
         return []
@@ -176,7 +176,7 @@ def _remove(root: Path, former: Iterable[str], kept: set[str], members: Members)
         with suppress(OSError):
             for other in root.parent.iterdir():
                 if other != root and other.suffix == root.suffix and other.is_file():
-                    kept = kept | set(_named(other, members))
+                    kept = kept | set(_member_names(other, members))
     gone = True
     for name in doomed:
         path = root.with_name(name)
@@ -196,7 +196,7 @@ class _Journal:
     """The names that a writer makes and those it will remove, for whoever clears up after it."""
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
-        self.path = root.with_name(f".{shortened(root.name)}.{secrets.token_hex(8)}.set")
+        self.path = root.with_name(f".{shorten(root.name)}.{secrets.token_hex(8)}.set")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         try:
             self._descriptor = os.open(self.path, flags, 0o600)
@@ -225,7 +225,7 @@ class _Journal:
 
 def sweep(root: Path, members: Members, owns: Owns) -> None:
     """Clear what writers of the set at `root` left when they died: files that no root names."""
-    prefix = f".{shortened(root.name)}."
+    prefix = f".{shorten(root.name)}."
     with suppress(OSError):
         for path in root.parent.iterdir():
             middle = path.name[len(prefix) : -len(".set")]
@@ -275,7 +275,7 @@ def publish_folder(path: str | os.PathLike[str], *, overwrite: bool, owns: Owns)
     _restore(goal)
     if os.path.lexists(goal):
         _require_replaceable(goal, owns, overwrite=overwrite)
-    made = goal.with_name(f".{shortened(goal.name)}.{secrets.token_hex(8)}.partial")
+    made = goal.with_name(f".{shorten(goal.name)}.{secrets.token_hex(8)}.partial")
     try:
         made.mkdir()
         descriptor = os.open(made, os.O_RDONLY)
@@ -312,7 +312,7 @@ def scratch(goal: Path) -> Iterator[Path]:
     """
     goal = goal.absolute()
     _restore(goal)
-    made = goal.with_name(f".{shortened(goal.name)}.{secrets.token_hex(8)}.partial")
+    made = goal.with_name(f".{shorten(goal.name)}.{secrets.token_hex(8)}.partial")
     try:
         made.mkdir(0o700)
         descriptor = os.open(made, os.O_RDONLY)
@@ -396,7 +396,7 @@ _CANNOT: Final = frozenset(
 
 def _restore(goal: Path) -> None:
     """Clear what a writer of the folder `goal` left when it died, and bring back what it moved."""
-    prefix = f".{shortened(goal.name)}."
+    prefix = f".{shorten(goal.name)}."
     with suppress(OSError):
         for path in sorted(goal.parent.iterdir(), reverse=True):  # `.replaced` before `.partial`
             middle, _, kind = path.name[len(prefix) :].partition(".")

@@ -17,7 +17,7 @@ from tensorark.core.conversation import Source
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, LimitExceeded
 from tensorark.io.delivery import Delivery, OnBlock
-from tensorark.io.memory import allocate, installed
+from tensorark.io.memory import allocate, memory_size
 from tensorark.io.plan import BLOCK, GAP, SCRAP, Plan, Read, plan
 from tensorark.io.source import within
 
@@ -87,7 +87,7 @@ def _check(source: Source, spans: Sequence[Span]) -> None:
     for span in spans:
         within(span, sizes[span.file])
         total += span.length
-    memory = installed()
+    memory = memory_size()
     if total > sum(sizes.values()) and memory is not None and total > memory:
         raise LimitExceeded(
             "many tensors share the same bytes and do not fit into memory as separate copies",

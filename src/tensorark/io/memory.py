@@ -59,13 +59,13 @@ def lend(nbytes: int) -> memoryview:
     It is used again when the last view of it is gone, which saves the first touch of new memory.
     Safe to use from threads: what is looked at is out of the queue, and looked at by one thread.
     """
-    memory = _unused() or bytearray(LENT + 1)
+    memory = _take_unused() or bytearray(LENT + 1)
     view = memoryview(memory)[:nbytes]
     _spare.append(memory)
     return view
 
 
-def _unused() -> bytearray | None:
+def _take_unused() -> bytearray | None:
     """Take memory that nobody looks at out of the queue."""
     for _ in range(len(_spare)):
         try:
@@ -81,7 +81,7 @@ def _unused() -> bytearray | None:
     return None
 
 
-def mapped(descriptor: int, nbytes: int, *, private: bool = False) -> memoryview:
+def map_file(descriptor: int, nbytes: int, *, private: bool = False) -> memoryview:
     """Map the first `nbytes` of an open file; the mapping outlives the descriptor, and keeps none.
 
     Read-only, or with `private` for writing, changes staying in this process.
@@ -97,14 +97,14 @@ def mapped(descriptor: int, nbytes: int, *, private: bool = False) -> memoryview
         found = mmap.mmap(descriptor, nbytes, flags=flags, prot=prot, **untracked)
     else:
         try:
-            found = _placed(descriptor, nbytes, flags, prot)
+            found = _map_placed(descriptor, nbytes, flags, prot)
         except OSError:  # each mapping has a descriptor of its own then
             found = mmap.mmap(descriptor, nbytes, flags=flags, prot=prot)
     view = memoryview(found)[:nbytes]
     return view if private else view.toreadonly()
 
 
-def _placed(descriptor: int, nbytes: int, flags: int, prot: int) -> mmap.mmap:
+def _map_placed(descriptor: int, nbytes: int, flags: int, prot: int) -> mmap.mmap:
     """Map a file in the place of memory that we have: as Python never saw the file, it keeps none.
 
     A model may have hundreds of shards, and a process 1,024 descriptors.
@@ -135,7 +135,7 @@ def _system_mmap() -> Callable[..., int | None]:
     return found
 
 
-def installed() -> int | None:
+def memory_size() -> int | None:
     """Return the bytes of memory that this machine has, or None where nothing tells."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -19,7 +19,7 @@ from typing import Final
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, LimitExceeded, ReadFailed, quoted
 from tensorark.io.inputs import note
-from tensorark.io.memory import LENT, allocate, lend, mapped
+from tensorark.io.memory import LENT, allocate, lend, map_file
 from tensorark.io.private_mapping import PrivateMapping
 from tensorark.io.source import octets, short_read, within
 
@@ -141,7 +141,7 @@ class OpenFile:
         try:
             status = os.fstat(self._descriptor)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
         if (status.st_size, status.st_mtime_ns) != self._stamp:
             size = self._stamp[0]
             same = status.st_size == size
@@ -170,7 +170,7 @@ class OpenFile:
         try:
             data = os.pread(self._descriptor, span.length, span.offset)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
         if len(data) != span.length:
             raise self._cut(span.offset, span.length, len(data))
         return memoryview(data)
@@ -252,7 +252,7 @@ class OpenFile:
 
     def _map(self) -> memoryview | None:
         try:
-            return mapped(self._descriptor, self.size)
+            return map_file(self._descriptor, self.size)
         except (OSError, ValueError, OverflowError, MemoryError) as error:
             name = quoted(self.path, 1000)
             _log.warning("reading %s with calls, as it cannot be mapped: %s", name, error)
@@ -267,14 +267,14 @@ class OpenFile:
             first[: len(data)] = data
             return len(data)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
 
     def _cut(self, offset: int, wanted: int, found: int) -> ReadFailed:
         """Describe a short read: by the change that caused it, if there was one."""
         self.recheck()
         return short_read(offset, wanted, found, self.path)
 
-    def _failed(self, error: OSError) -> ReadFailed:
+    def _failure(self, error: OSError) -> ReadFailed:
         return ReadFailed(f"cannot read: {error.strerror or error}", path=self.path)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right
 
-from tensorark.io.memory import mapped
+from tensorark.io.memory import map_file
 
 
 class PrivateMapping:
@@ -37,7 +37,7 @@ class PrivateMapping:
             at = bisect_right(self._ends, offset)
             if self._view is None or at < bisect_left(self._starts, offset + length):
                 try:
-                    self._view = mapped(self._descriptor, self._size, private=True)
+                    self._view = map_file(self._descriptor, self._size, private=True)
                 except (OSError, ValueError, OverflowError, MemoryError):
                     return None
                 self._starts, self._ends, at = [], [], 0

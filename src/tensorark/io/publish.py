@@ -176,7 +176,7 @@ def leftovers(directory: str | os.PathLike[str], *, name: str | None = None) -> 
     tells the locks of other machines. `name` limits them to one target; only those `publish`
     removes by itself.
     """
-    wanted = None if name is None else shortened(name)
+    wanted = None if name is None else shorten(name)
     youngest = time.time() - (_STALE if is_remote(filesystem(directory)) else 0)
     found = []
     with suppress(OSError), os.scandir(directory) as entries:
@@ -211,19 +211,19 @@ def _existing(target: Path, *, overwrite: bool) -> os.stat_result | None:
 
 
 def _partial(target: Path) -> Path:
-    return target.with_name(f".{shortened(target.name)}.{secrets.token_hex(8)}.partial")
+    return target.with_name(f".{shorten(target.name)}.{secrets.token_hex(8)}.partial")
 
 
 def _begun(target: Path, mode: int) -> tuple[Path | None, int]:
     """Open a new file in the folder of `target`: its temporary name, None for none, and itself."""
-    unnamed = _unnamed(target, mode)
+    unnamed = _open_unnamed(target, mode)
     if unnamed is not None:
         return None, unnamed
     partial = _partial(target)
-    return partial, _named(partial, target, mode)
+    return partial, _open_named(partial, target, mode)
 
 
-def _unnamed(target: Path, mode: int) -> int | None:
+def _open_unnamed(target: Path, mode: int) -> int | None:
     """Open a file without a name in the folder of `target`; None where there are none."""
     flags = getattr(os, "O_TMPFILE", 0)
     if not flags or not _HAS_FD_LINKS:
@@ -242,7 +242,7 @@ _BLOCK: Final = 8 << 20
 
 def _copy(descriptor: int, partial: Path, target: Path) -> None:
     """Copy a file that can have no name into one that has, onto the disk."""
-    named = _named(partial, target, _OWN)
+    named = _open_named(partial, target, _OWN)
     try:
         locks.take(named)
         at = 0
@@ -258,7 +258,7 @@ def _copy(descriptor: int, partial: Path, target: Path) -> None:
 _HAS_FD_LINKS: Final = Path("/proc/self/fd").is_dir()
 
 
-def _named(partial: Path, target: Path, mode: int) -> int:
+def _open_named(partial: Path, target: Path, mode: int) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -354,7 +354,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     """Return as much of `name` as fits into a temporary name."""
     while len(os.fsencode(name)) > _ROOM:
         name = name[:-1]

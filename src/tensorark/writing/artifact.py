@@ -13,7 +13,7 @@ from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.plan import Plan, part_name
 from tensorark.formats.ninfer.write import outputs_of
-from tensorark.writing.planned import carry_out, said
+from tensorark.writing.planned import carry_out, hear_outputs
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -41,7 +41,7 @@ def write_set(
         ReadFailed: when the system refuses.
     """
     writing = _spread(plan, payload, progress)
-    return carry_out(writing, said(writing), target, options=Options(overwrite=overwrite))
+    return carry_out(writing, hear_outputs(writing), target, options=Options(overwrite=overwrite))
 
 
 def turn_of(target: Path, *, overwrite: bool) -> int:

@@ -211,7 +211,7 @@ def revalidate(sink: Sink, *, canonical_form: bool) -> None:
         raise unstorable(error) from error
 
 
-def compacted(align: int | None, *, compact: bool) -> int | None:
+def choose_align(align: int | None, *, compact: bool) -> int | None:
     """Return the alignment that was asked for, by number or as the smallest legal one.
 
     Raises:

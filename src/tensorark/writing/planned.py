@@ -66,7 +66,7 @@ def write(file: File, target: Path, into: Format, options: Options) -> list[str]
     """
     for turn in count():
         writing = begin(file, target, into, options, turn)
-        outputs = said(writing)
+        outputs = hear_outputs(writing)
         others = [each.name for each in outputs.files if each.name != outputs.root]
         beside = others if outputs.kind == "set" else []
         taken = [each for each in beside if os.path.lexists(target.with_name(each))]
@@ -86,17 +86,17 @@ def begin(file: File, target: Path, into: Format, options: Options, turn: int = 
     if into.write is None:
         raise Unsupported(f"{into.title} is not written", code="target")
     goal = Goal(target.name, turn, uuid.uuid4().bytes)
-    return _asked(into.write(file.catalog, options, goal), file)
+    return _answer_first(into.write(file.catalog, options, goal), file)
 
 
-def said(writing: Writing) -> Outputs:
+def hear_outputs(writing: Writing) -> Outputs:
     """Return the first word of a conversation: which files there will be."""
     outputs = next(writing)
     assert isinstance(outputs, Outputs)  # noqa: S101 - it is the first word of every writer
     return outputs
 
 
-def _asked(writing: Writing, file: File) -> Writing:
+def _answer_first(writing: Writing, file: File) -> Writing:
     """Answer what a writer asks of its source before it says which files there will be."""
     try:
         word = next(writing)
@@ -260,9 +260,9 @@ class Carrier:
             case bytes() | memoryview():
                 self._write(word)
             case Copy():
-                return self._copied(word)
+                return self._copy(word)
             case Place():
-                return self._placed(word)
+                return self._place(word)
             case Skip(nbytes):
                 self._skip(nbytes)
             case Next():
@@ -300,7 +300,7 @@ class Carrier:
         for start in range(0, nbytes, len(_ZEROS)):
             self._write(_ZEROS[: nbytes - start])
 
-    def _copied(self, word: Copy) -> Copied | None:
+    def _copy(self, word: Copy) -> Copied | None:
         state, crc = xxhash.xxh3_64(), word.crc
         for chunk in self._file.chunks(word.part, word.where):
             for start in range(0, len(chunk), CHUNK):
@@ -317,7 +317,7 @@ class Carrier:
         check_digest(word.part, digest, word.where, self._file.path)
         return Copied(digest, crc or 0)
 
-    def _placed(self, word: Place) -> Placed:
+    def _place(self, word: Place) -> Placed:
         if self._assembly is None:
             self._assembly = Assembly(self._sink, self._outputs.align or 1)
         assembly = self._assembly
@@ -350,5 +350,5 @@ def rewrite(file: File, sink: Sink, into: Format, options: Options) -> None:
         Rejected: when a part does not match its digest: a damaged file is not passed on.
     """
     writing = begin(file, Path(sink.path), into, options)
-    outputs = said(writing)
+    outputs = hear_outputs(writing)
     Carrier(iter((sink,)), outputs, file, options).run(writing)

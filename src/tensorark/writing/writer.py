@@ -32,7 +32,7 @@ from tensorark.layouts.payload import Passing, is_ruled
 from tensorark.writing.append import Generation, generation
 from tensorark.writing.assembly import (
     Assembly,
-    compacted,
+    choose_align,
     compression_of,
     require_suffix,
     revalidate,
@@ -101,7 +101,7 @@ class Writer:
     ) -> None:
         self._compression = compression_of(encoding, level=level, frame_size=frame_size)
         self._digest = check_choice(digest)
-        align = compacted(align, compact=compact)
+        align = choose_align(align, compact=compact)
         if self._compression is not None and align is None and not append:
             align = ALIGN
         if replace and not append:
@@ -381,10 +381,10 @@ class Stream:
         """
         # numpy says that its arrays are buffers from Python 3.12 on only.
         data = octets(chunk)  # type: ignore[arg-type]
-        self.assembly.write(judged(self.passing, data))
+        self.assembly.write(judge_bytes(self.passing, data))
 
 
-def judged(passing: Passing, data: memoryview) -> memoryview:
+def judge_bytes(passing: Passing, data: memoryview) -> memoryview:
     """Return the next bytes of a part, if its type allows them.
 
     Raises:

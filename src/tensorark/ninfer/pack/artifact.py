@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tensorark.conversion.ledger import allowed, check_kinds
+from tensorark.conversion.ledger import allow, check_kinds
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
@@ -147,7 +147,7 @@ def planned_artifact(
     require_matches(own, list(called))
     draft = draft_of(called, recipe, checkpoints)
     left = [Loss("tensors", each) for each in untaken(checkpoints, called.values(), components)]
-    dropped = allowed(left, "an artifact", str(base.folder), drop)
+    dropped = allow(left, "an artifact", str(base.folder), drop)
     found = find_resources(base.folder, configs, resources or {})
     named = {
         f"resource/{component}/{role}": data
