@@ -13,7 +13,7 @@ from tensorark.cli.parameters import size
 from tensorark.cli.sizes import holes_note, sizes_of, sizes_text
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import normalize
 from tensorark.conversion.pipeline import Conversion, convert, target_of
 from tensorark.errors import InvalidInput, escaped, quoted
 from tensorark.files import File
@@ -153,7 +153,7 @@ def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any
         "target_format": kind.name,
         "options": {key: _show(wanted[key]) for key in _OPTIONS if wanted[key]},
         # The resources of an artifact are tensors of a .zt, and count on both sides.
-        "totals": totals((hub(file) if kind.name == "zt" else file).catalog.tensors.values()),
+        "totals": totals((normalize(file) if kind.name == "zt" else file).catalog.tensors.values()),
     }
 
 
@@ -192,7 +192,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
     """Open what was written and say that as much came out as went in."""
     entry = plan["target"] if plan["target"] in done.files else done.files[-1]
     with files.open(entry) as file:
-        held = hub(file) if done.source_format == "zt" else file
+        held = normalize(file) if done.source_format == "zt" else file
         result = totals(held.catalog.tensors.values())
     whole = (result["tensors"], result["nbytes"]) == (done.tensors, done.nbytes)
     recast = done.quantized or done.sparse

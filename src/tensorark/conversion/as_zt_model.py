@@ -34,7 +34,7 @@ _HELD: Final = "\0description"  # no file has this name
 _MOST_STRAY: Final = 16 << 20  # bytes between objects that are carried
 
 
-def model_of(file: File) -> File:
+def normalize(file: File) -> File:
     """Return a model in the terms of `.zt`: the same tensors, attributes with their types.
 
     A NInfer artifact gets an object for every resource, and one for all else that its directory
@@ -60,13 +60,13 @@ def model_of(file: File) -> File:
     return file.with_catalog(catalog)
 
 
-def hub(file: File) -> File:
-    """Return a model as a `.zt` carries it: `model_of` it, with all that it takes to come back.
+def as_zt_model(file: File) -> File:
+    """Return a model as a `.zt` carries it: `normalize` it, with all that it takes to come back.
 
     Raises:
         Unsupported: when bytes between objects are not zero and too many to be carried.
     """
-    model = model_of(file)
+    model = normalize(file)
     native = file.catalog.native
     if not isinstance(native, Directory) or ATTRIBUTE in (model.catalog.attributes or {}):
         return model

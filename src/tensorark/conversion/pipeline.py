@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.cast import cast as cast_to
 from tensorark.conversion.config import find_config, left_beside, parse_config
@@ -161,7 +161,7 @@ def convert(
         tensors = dict(opened.catalog.tensors)
         file = opened.with_catalog(replace(opened.catalog, tensors=tensors))
         # First: no step may lose what is no tensor.
-        model = hub(file) if kind.holds_resources else file
+        model = as_zt_model(file) if kind.holds_resources else file
         left_out = _left_out(model, kind, include, exclude)
         model = _leave_out(model, left_out)
         recast, done = _apply_quantization(model, quantized, quantized_config)

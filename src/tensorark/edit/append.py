@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import Settled, among, settle
 from tensorark.conversion.pipeline import Conversion, convert
 from tensorark.core.brief import brief
@@ -101,7 +101,7 @@ def _settled(
     file: File, new: Generation, given: Attributes, drop: Collection[str], *, replaces: bool
 ) -> tuple[Settled, Attributes]:
     """Settle what is appended; return it, and the attributes that the file gets."""
-    model = hub(file)
+    model = as_zt_model(file)
     theirs, own = model.catalog.attributes, new.manifest.attributes
     whole, kept = added(own, theirs)
     if given is not None:  # whoever gives them has decided

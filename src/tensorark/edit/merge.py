@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import settle
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
@@ -76,7 +76,7 @@ def merge(
         check_align(align)
     with files.open(root) as file:
         complete(file)
-        settled = settle(hub(file), ZT, path, Options(align=align, drop=frozenset(drop)))
+        settled = settle(as_zt_model(file), ZT, path, Options(align=align, drop=frozenset(drop)))
         settled.require()
         if path.exists() and not overwrite:
             raise InvalidInput(

@@ -16,7 +16,7 @@ from pathlib import Path
 import xxhash
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import Settled, settle
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
@@ -133,7 +133,8 @@ def delta(
 
 def _settled(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settled:
     """Open what is put over the base, and settle what it holds with what a `.zt` keeps."""
-    settled = settle(hub(opened.enter_context(files.open(source))), ZT, Path(target), options)
+    model = as_zt_model(opened.enter_context(files.open(source)))
+    settled = settle(model, ZT, Path(target), options)
     settled.require()
     return settled
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.config import left_beside
 from tensorark.conversion.ledger import settle
 from tensorark.conversion.pipeline import target_of
@@ -147,7 +147,8 @@ def prune(
         raise InvalidInput(detail, code="option", expected="one of them")
     with ExitStack() as opened:
         file = opened.enter_context(files.open(source))
-        file = hub(file) if kind.name == "zt" else file  # a `.zt` takes what is no tensor, too
+        if kind.name == "zt":  # which takes what is no tensor, too
+            file = as_zt_model(file)
         given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
         works: list[Work] = []

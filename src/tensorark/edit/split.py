@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import xxhash
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import settle
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
@@ -118,7 +118,7 @@ def split(
     max_size = None if max_size is None else size_of(max_size)
     _check(target, max_size, by, algorithm)
     with files.open(source) as file:
-        settled = settle(hub(file), ZT, target, Options(align=align, drop=frozenset(drop)))
+        settled = settle(as_zt_model(file), ZT, target, Options(align=align, drop=frozenset(drop)))
         settled.require()
         model = settled.file
         heaps, placed = _planned(model, max_size, by, check_align(align), full=full)

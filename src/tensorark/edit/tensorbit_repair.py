@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import Settled, among, settle
 from tensorark.conversion.pipeline import target_of
 from tensorark.core.brief import brief
@@ -167,7 +167,9 @@ def join(
     with ExitStack() as opened:
         models = [opened.enter_context(files.open(each)) for each in sources]
         if kind.name == "zt":
-            models = [hub(each) if each.format.name == "ninfer" else each for each in models]
+            models = [
+                as_zt_model(each) if each.format.name == "ninfer" else each for each in models
+            ]
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
         joined, others = _joined(models, kind, Path(target), options)
         settled = settle(joined, kind, Path(target), options)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub, model_of
+from tensorark.conversion.as_zt_model import as_zt_model, normalize
 from tensorark.core.model import Part, Tensor
 from tensorark.core.progress import Progress
 from tensorark.errors import Unsupported
@@ -81,9 +81,9 @@ def _compare_models(left: File, right: File, progress: Progress, *, by_values: b
 def _in_terms_of_zt(file: File) -> File:
     """Return a model as a `.zt` carries it, as far as it can."""
     try:
-        return hub(file)
+        return as_zt_model(file)
     except Unsupported:  # odd bytes that have no place there, and no meaning
-        return model_of(file)
+        return normalize(file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import model_of
+from tensorark.conversion.as_zt_model import normalize
 from tensorark.core.model import Tensor
 from tensorark.core.progress import Progress
 from tensorark.files import File, PathLike
@@ -30,7 +30,7 @@ def content_digest(
     with files.open(model) as file:
         if file.format.has_digests:
             return digest_of(file.catalog.tensors.values(), algorithm)
-        return digest_of(digest_tensors(model_of(file), progress), algorithm)
+        return digest_of(digest_tensors(normalize(file), progress), algorithm)
 
 
 def digest_tensors(file: File, progress: Progress | None = None) -> list[Tensor]:

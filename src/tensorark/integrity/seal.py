@@ -13,7 +13,7 @@ from typing import Final
 import xxhash
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import model_of
+from tensorark.conversion.as_zt_model import normalize
 from tensorark.core.model import Tensor
 from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput
@@ -90,7 +90,7 @@ def seal_of(
     progress: Progress = lambda _done: None,
 ) -> Seal:
     """Return the seal of an opened model (see `seal`)."""
-    file, labels = model_of(file), file.labels
+    file, labels = normalize(file), file.labels
     rest = rest_spans(file, labels)
 
     def seal_all(names: list[str]) -> list[SealedTensor]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import model_of
+from tensorark.conversion.as_zt_model import normalize
 from tensorark.core.brief import brief
 from tensorark.core.model import Part, Raw, Span, Tensor, cut
 from tensorark.core.progress import Progress
@@ -94,7 +94,7 @@ def check_seal(
 def _check_model(
     file: File, sealed: Seal, threads: int | None, progress: Progress, *, deep: bool
 ) -> SealCheck:
-    file, labels = model_of(file), file.labels
+    file, labels = normalize(file), file.labels
     names = tuple(each.name for each in sealed.files)
     if names[None in labels :] != file.catalog.files:
         return SealCheck(findings=(_describe_files(file, names),))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import model_of
+from tensorark.conversion.as_zt_model import normalize
 from tensorark.core.conversation import drive
 from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding, Reading
@@ -212,7 +212,7 @@ def _sign_content(file: File, trust: Trust, threads: int | None, progress: Progr
     if not file.describes_tensors:
         detail = "a data shard holds no tensors by itself"
         raise InvalidInput(detail, code="data-shard", path=file.path)
-    found = list(hash_tensors(model_of(file), trust, threads, progress))
+    found = list(hash_tensors(normalize(file), trust, threads, progress))
     tensors = [tensor for tensor, _ in found]
     return Statement(
         kind="content",

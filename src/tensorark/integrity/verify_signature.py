@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import model_of
+from tensorark.conversion.as_zt_model import normalize
 from tensorark.core.brief import brief
 from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding, difference
@@ -276,7 +276,7 @@ def _check_content(
         wrong = difference(code, error.where, f"the model does not open: {error}")
         return SignatureCheck(statement=statement, findings=(wrong,))
     with file:
-        model = model_of(file)
+        model = normalize(file)
         held = _tensors_in(model)
         findings = list(_judge_files(model, held))
         gone = {name for each in findings for name in held[str(each.where[1])]}

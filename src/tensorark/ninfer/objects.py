@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import hub as as_hub
+from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import settle
 from tensorark.core.ledger import BY_ARTIFACT
 from tensorark.core.model import Catalog, Part, Tensor
@@ -55,8 +55,7 @@ def export_objects(
     with files.open(source) as file:
         require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
-        hub = as_hub(file)
-        carried = (hub.catalog.attributes or {})[ATTRIBUTE]
+        carried = (as_zt_model(file).catalog.attributes or {})[ATTRIBUTE]
         if not isinstance(carried, Mapping) or carried.keys() & {"gap", "strays"}:
             raise Unsupported(
                 "bytes beside the objects are not zero, and safetensors has no place for them",
