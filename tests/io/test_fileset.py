@@ -27,7 +27,7 @@ def test_the_shards_of_a_replaced_zt_go_on_systems_where_files_have_names_at_onc
     tmp_path, monkeypatch, named
 ):
     if named:
-        monkeypatch.setattr(publish_module, "_unnamed", lambda *_: None)
+        monkeypatch.setattr(publish_module, "_open_unnamed", lambda *_: None)
     for number in (1, 2):
         arrays = {f"w{i}": np.full(1500, number + i, "f4") for i in range(3)}
         tensorark.numpy.save_file(arrays, tmp_path / "source.zt")

@@ -43,7 +43,7 @@ def refusing(monkeypatch, number):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(mmap, "mmap", Refusing)
-    monkeypatch.setattr(memory, "_placed", refused)
+    monkeypatch.setattr(memory, "_map_placed", refused)
 
 
 @pytest.mark.parametrize("io", ["auto", *MODES])

@@ -179,7 +179,7 @@ def test_a_new_file_honours_the_umask_and_an_old_one_passes_its_permissions_on(t
 @pytest.mark.parametrize("named", [False, True])
 def test_nobody_else_ever_opens_a_file_that_is_to_be_private(tmp_path, monkeypatch, named):
     if named:
-        monkeypatch.setattr(module, "_unnamed", lambda *_: None)
+        monkeypatch.setattr(module, "_open_unnamed", lambda *_: None)
     modes = []
     real = os.open
 
