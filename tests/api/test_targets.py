@@ -13,6 +13,8 @@ import tensorark
 import tensorark.numpy as ark
 from tensorark.conversion import save
 from tensorark.conversion.pipeline import targets
+from tensorark.io import inputs
+from tensorark.io.inputs import operation
 from tensorark.ninfer.objects import export_objects, import_objects
 from tensorark.ninfer.pack import convert_checkpoint, export_parameters
 from tensorark.ninfer.resources import replace_resources
@@ -121,3 +123,23 @@ def test_a_set_is_what_its_index_lists(tmp_path, index, shard):
     if "-of-" in shard:
         with pytest.raises(tensorark.ReadFailed, match="one of 2 shards"):
             tensorark.open(tmp_path)
+
+
+@pytest.mark.parametrize("is_named", [False, True], ids=["unnamed", "named"])
+@pytest.mark.parametrize("kind", targets(), ids=lambda kind: kind.name)
+def test_what_is_written_is_no_input(tmp_path, monkeypatch, kind, is_named):
+    """Another file may get its number later, and would be refused as an output."""
+    if is_named:
+        monkeypatch.setattr("tensorark.io.publish._open_unnamed", lambda *_: None)
+    source = tmp_path / "w.zt"
+    ark.save_file({"w": np.ones(4, "f4")}, source)
+    if kind.name == "ninfer":
+        source = sets.model(tmp_path)
+    goal = tmp_path / "out" / ("w" + "".join(end for end in kind.suffixes if end[0] == "."))
+    goal.parent.mkdir()
+    with operation():
+        tensorark.convert(source, goal, format=kind.name, drop=["shapes"])
+        noted = inputs._CURRENT.get().files
+        if kind.name not in {"ninfer", "tb", "tensorbit-directory"}:
+            ark.save_file({"w": np.ones(4, "f4")}, goal)
+    assert {*noted.values()} == {str(source)}

@@ -12,6 +12,7 @@ from tensorark.core.model import Part, Raw, Tensor
 from tensorark.errors import Error, Hint, InvalidInput
 from tensorark.formats import safetensors
 from tensorark.io.fileset import scratch
+from tensorark.io.inputs import aside
 from tensorark.io.publish import publish
 from tensorark.layouts.payload import Passing
 from tensorark.wire import attributes as carry
@@ -60,7 +61,8 @@ def _save_by_way(
         whole = made / f"{path.stem}.zt"
         _save_zt(arrays, whole, metadata)
         try:
-            convert(whole, path, overwrite=True)
+            with aside():  # what leads to the file is no input
+                convert(whole, path, overwrite=True)
         except Error as error:
             error.path = str(path)  # of the way nobody has heard, nor of its arguments
             error.hint = None if isinstance(error.hint, Hint) else error.hint
