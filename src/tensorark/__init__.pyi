@@ -18,7 +18,6 @@ from tensorark.core.model import Tensor as Tensor
 from tensorark.core.rules import Finding as Finding
 from tensorark.edit.append import Amendment as Amendment
 from tensorark.edit.append import append as append
-from tensorark.edit.append import repack as repack
 from tensorark.edit.merge import Merge as Merge
 from tensorark.edit.merge import merge as merge
 from tensorark.edit.metadata import Edit as Edit
@@ -29,6 +28,7 @@ from tensorark.edit.overlay import delta as delta
 from tensorark.edit.overlay import overlay as overlay
 from tensorark.edit.prune import Pruning as Pruning
 from tensorark.edit.prune import prune as prune
+from tensorark.edit.repack import repack as repack
 from tensorark.edit.split import PlannedShard as PlannedShard
 from tensorark.edit.split import SplitPlan as SplitPlan
 from tensorark.edit.split import split as split

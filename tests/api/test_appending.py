@@ -21,7 +21,8 @@ import tensorark
 import tensorark.numpy as ark
 from conformance.build.cbor import encode
 from conformance.build.image import image
-from tensorark.edit.append import append, repack
+from tensorark.edit.append import append
+from tensorark.edit.repack import repack
 from tensorark.report.diagnosis import diagnose
 from tests.test_public_vectors import MADE
 

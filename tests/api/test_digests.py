@@ -11,8 +11,9 @@ import xxhash
 import tensorark
 from conformance.build import image as build
 from tensorark.conversion.pipeline import convert
-from tensorark.edit.append import append, repack
+from tensorark.edit.append import append
 from tensorark.edit.merge import merge
+from tensorark.edit.repack import repack
 from tensorark.edit.split import split
 
 DATA = bytes(range(8))

@@ -18,13 +18,16 @@ import pytest
 import tensorark
 from tensorark.conversion import ledger
 from tensorark.core.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
-from tensorark.edit.append import append, repack
+from tensorark.edit.append import append
+from tensorark.edit.join import join
 from tensorark.edit.merge import merge
 from tensorark.edit.metadata import edit_metadata
 from tensorark.edit.overlay import delta, overlay
+from tensorark.edit.part import part
 from tensorark.edit.prune import prune
+from tensorark.edit.repack import repack
 from tensorark.edit.split import split
-from tensorark.edit.tensorbit_repair import join, mend, part
+from tensorark.edit.tensorbit_repair import mend
 from tensorark.ninfer.resources import replace_resources
 from tensorark.ninfer.resplit import resplit
 from tests.api import test_ledger as made

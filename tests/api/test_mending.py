@@ -23,7 +23,10 @@ from conformance.build.tensorbit.image import (
 from tensorark import files
 from tensorark.conversion.pipeline import convert
 from tensorark.core.conversation import drive
-from tensorark.edit.tensorbit_repair import config_of, is_tensorbit, join, mend, part
+from tensorark.edit.join import join
+from tensorark.edit.part import part
+from tensorark.edit.tensorbit_config import config_of
+from tensorark.edit.tensorbit_repair import is_tensorbit, mend
 from tensorark.errors import InvalidInput, Rejected, Unsupported
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size, walk
 from tensorark.integrity.verify import verify

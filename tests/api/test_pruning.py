@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorark import files
-from tensorark.edit import pruned
-from tensorark.edit.prune import prune
+from tensorark.edit.prune import prune, weights
 from tensorark.errors import InvalidInput, NotFound
 from tensorark.integrity.verify import verify
 from tensorark.numpy import save_file
@@ -68,7 +67,7 @@ def oracle(values, n, m):
 @pytest.mark.parametrize(("n", "m"), [(2, 4), (1, 4), (4, 8), (8, 16)])
 @pytest.mark.parametrize("suffix", [".tbm", ".zt", ".safetensors"])
 def test_keeps_the_largest_and_changes_no_weight_that_stays(n, m, suffix, tmp_path, monkeypatch):
-    monkeypatch.setattr(pruned, "_WEIGHTS", 64)
+    monkeypatch.setattr(weights, "_WEIGHTS", 64)
     values = np.random.default_rng(m).integers(-9, 10, (12, 32)).astype(np.float16)
     save_file({"w": values, "norm.weight": np.ones(8, np.float32)}, tmp_path / "in.safetensors")
     done = prune(tmp_path / "in.safetensors", tmp_path / f"out{suffix}", pattern=f"{n}:{m}")
@@ -94,8 +93,8 @@ def test_masks_are_made_again_where_they_are_too_many_to_keep(tmp_path, monkeypa
     values = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)
     save_file({"w": values}, tmp_path / "in.safetensors")
     prune(tmp_path / "in.safetensors", tmp_path / "a.tbm")
-    monkeypatch.setattr(pruned, "_CACHED", 0)
-    monkeypatch.setattr(pruned, "_WEIGHTS", 256)
+    monkeypatch.setattr(weights, "_CACHED", 0)
+    monkeypatch.setattr(weights, "_WEIGHTS", 256)
     prune(tmp_path / "in.safetensors", tmp_path / "b.tbm")
     assert (tmp_path / "a.tbm").read_bytes() == (tmp_path / "b.tbm").read_bytes()
 
@@ -197,7 +196,7 @@ def test_the_largest_scores_stay_whatever_their_type_and_axis(data, pattern, kin
 
     wanted = np.where(along(scores, axis, largest), values, 0)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruned, "_WEIGHTS", 50)
+        patch.setattr(weights, "_WEIGHTS", 50)
         home = Path(folder)
         save_file({"w": values}, home / "in.zt")
         save_file({"w": scores}, home / "scores.npz")

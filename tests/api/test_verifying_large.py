@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.edit.append import repack
+from tensorark.edit.repack import repack
 from tensorark.edit.split import split
 from tensorark.integrity.diff import diff
 from tensorark.integrity.identity import digest_tensors

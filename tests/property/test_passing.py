@@ -20,9 +20,10 @@ import tensorark.numpy
 import tensorark.torch
 from tensorark.conversion.pipeline import convert
 from tensorark.edit import split as splitting
-from tensorark.edit.append import append, repack
+from tensorark.edit.append import append
 from tensorark.edit.merge import merge
 from tensorark.edit.overlay import overlay
+from tensorark.edit.repack import repack
 from tensorark.integrity.verify import verify
 from tensorark.layouts.parts import TensorParts
 from tests.property import images

@@ -12,8 +12,8 @@ import tensorark.numpy as ark
 from tensorark.conversion.cast import Casting
 from tensorark.conversion.layers import Recasting
 from tensorark.core.brief import brief
+from tensorark.edit.account import Mended
 from tensorark.edit.prune import Pruning
-from tensorark.edit.tensorbit_repair import Mended
 from tensorark.integrity.openssf import BundleCheck
 from tensorark.quantize import Quantized
 from tensorark.report.sparsity import Counts

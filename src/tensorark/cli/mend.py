@@ -12,7 +12,10 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.edit.tensorbit_repair import Mended, join, mend, part
+from tensorark.edit.account import Mended
+from tensorark.edit.join import join
+from tensorark.edit.part import part
+from tensorark.edit.tensorbit_repair import mend
 from tensorark.errors import InvalidInput, escaped
 from tensorark.io.inputs import note_path
 from tensorark.report.text import count_text

@@ -11,7 +11,7 @@ from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.prune import Pruning, prune
-from tensorark.edit.pruned import Pruned
+from tensorark.edit.prune.report import Pruned
 from tensorark.errors import escaped
 from tensorark.report.plain import plain
 from tensorark.report.text import count_text

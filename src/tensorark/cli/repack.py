@@ -12,7 +12,7 @@ from tensorark.cli.mend import show
 from tensorark.cli.sizes import sizes_of, sizes_text
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
-from tensorark.edit.append import repack
+from tensorark.edit.repack import repack
 from tensorark.edit.tensorbit_repair import is_tensorbit, mend
 from tensorark.errors import escaped
 from tensorark.report.text import count_text, nbytes_text

@@ -1,7 +1,7 @@
 """Amending a `.zt` without rewriting it: tensors added or superseded as one more generation (§2.5).
 
 Owns appending from arrays or from another model. What the file held before stays in it, byte for
-byte; `repack` makes a file without it.
+byte; `edit.repack` makes a file without it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from typing import Any
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import Settled, among, settle
-from tensorark.conversion.pipeline import Conversion, convert
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
-from tensorark.edit.split import complete
 from tensorark.errors import Hint, InvalidInput
 from tensorark.files import File, PathLike
 from tensorark.formats.zt import ZT
@@ -28,8 +26,8 @@ from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.io.inputs import operation, refuse_input
 from tensorark.wire.attributes import added, alike
 from tensorark.writing.append import Generation, generation
-from tensorark.writing.assembly import Assembly, require_suffix
-from tensorark.writing.copy import Copy
+from tensorark.writing.assembly import Assembly
+from tensorark.writing.copy import Copy, require_shards
 from tensorark.writing.writer import Writer
 
 
@@ -86,18 +84,18 @@ def append(
             for name in sorted(changes):
                 out.add(name, changes[name])
         assert out.generation is not None  # noqa: S101 - what appending means
-        return _described(out.generation, sorted(changes))
+        return _describe(out.generation, sorted(changes))
     with files.open(changes) as file:
-        complete(file)
+        require_shards(file)
         refuse_input(Path(path))
         with generation(path, align=align) as new:
-            settled, whole = _settled(file, new, attributes, drop, replaces=replace)
+            settled, whole = _settle(file, new, attributes, drop, replaces=replace)
             _check_names(settled.file, new, replaces=replace)
             _append_file(settled.file, new, whole, progress)
-        return _replaced(_described(new, sorted(settled.file)), dropped=settled.dropped)
+        return _replaced(_describe(new, sorted(settled.file)), dropped=settled.dropped)
 
 
-def _settled(
+def _settle(
     file: File, new: Generation, given: Attributes, drop: Collection[str], *, replaces: bool
 ) -> tuple[Settled, Attributes]:
     """Settle what is appended; return it, and the attributes that the file gets."""
@@ -117,7 +115,7 @@ def _settled(
     return settled, KEEP if alike(whole, own) else whole
 
 
-def _described(new: Generation, names: Sequence[str]) -> Amendment:
+def _describe(new: Generation, names: Sequence[str]) -> Amendment:
     return Amendment(
         path=new.path,
         before=new.size,
@@ -143,41 +141,3 @@ def _append_file(file: File, new: Generation, whole: Attributes, progress: Progr
     copy = Copy(file, Assembly(new.sink, new.align), progress)
     tensors = [copy.tensor(file.catalog.tensors[name]) for name in sorted(file)]
     new.finish(tensors, attributes=whole)
-
-
-@operation()
-def repack(
-    source: PathLike,
-    target: PathLike,
-    *,
-    drop: Collection[str] = (),
-    overwrite: bool = False,
-    progress: Progress = lambda _done: None,
-) -> Conversion:
-    """Write the `.zt` at `source` anew as `target`: canonical, with nothing left that is not used.
-
-    What it does not keep is refused unless `drop` names its kind (`conversion.ledger`).
-
-    Raises:
-        InvalidInput: when `source` is no `.zt`, is split, or is `target`.
-        Rejected: when it is broken, or payload does not match its digest.
-        ReadFailed: when something cannot be read or written.
-    """
-    require_suffix(target)
-    with files.open(source) as file:
-        if file.format.name != "zt":
-            raise InvalidInput(
-                "only a `.zt` is repacked; `convert` writes one from any format",
-                code="not-zt",
-                path=file.path,
-                found=file.format.title,
-            )
-        if file.catalog.files:
-            raise InvalidInput(
-                "the model is split: canonical form is one file",
-                code="sharded",
-                section="6.3",
-                path=file.path,
-                hint=Hint("merge() makes one file of it", tark="`tark merge` makes one file of it"),
-            )
-    return convert(source, target, format="zt", drop=drop, overwrite=overwrite, progress=progress)

@@ -17,14 +17,13 @@ from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
-from tensorark.edit.split import complete
-from tensorark.errors import OVERWRITE, InvalidInput
+from tensorark.errors import InvalidInput
 from tensorark.files import File, PathLike
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.encode import check_align
 from tensorark.io.inputs import operation
-from tensorark.io.publish import publish
-from tensorark.writing.copy import copy_all
+from tensorark.io.publish import exists, publish
+from tensorark.writing.copy import copy_all, require_shards
 from tensorark.writing.planned import rewrite
 
 
@@ -75,13 +74,11 @@ def merge(
     if align is not None:
         check_align(align)
     with files.open(root) as file:
-        complete(file)
+        require_shards(file)
         settled = settle(as_zt_model(file), ZT, path, Options(align=align, drop=frozenset(drop)))
         settled.require()
         if path.exists() and not overwrite:
-            raise InvalidInput(
-                "the file exists already", code="exists", path=str(path), hint=OVERWRITE
-            )
+            raise exists(path)
         _first, *shards = map(str, file.paths())
         if not dry_run:
             _write(settled.file, path, align, overwrite=overwrite, progress=progress)

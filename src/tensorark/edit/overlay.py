@@ -36,7 +36,7 @@ from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
 from tensorark.wire.attributes import Attributes
 from tensorark.writing.assembly import CHUNK, Assembly, check_digest, revalidate
-from tensorark.writing.copy import Copy, length_of, stored
+from tensorark.writing.copy import Copy, length_of, read_stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def overlay(
     with ExitStack() as opened:
         below = opened.enter_context(files.open(base))
         options = Options(align=align, drop=frozenset(drop))
-        settled = _settled(opened, changes, target, options)
+        settled = _settle(opened, changes, target, options)
         above = settled.file
         dropped = (*settle(below, ZT, Path(target), options).dropped, *settled.dropped)
         for name in remove:
@@ -101,8 +101,8 @@ def overlay(
         kept = [name for name in below if name not in above and name not in set(remove)]
         under, over = below.catalog.attributes, above.catalog.attributes
         whole = under if over is None else {**(under or {}), **over}
-        work = _Work(below, above, kept, whole, algorithm, check_align(align), dropped, progress)
-        return work.write(Path(target), overwrite=overwrite)
+        draft = _Draft(below, above, kept, whole, algorithm, check_align(align), dropped, progress)
+        return draft.write(Path(target), overwrite=overwrite)
 
 
 @operation()
@@ -124,14 +124,14 @@ def delta(
     """
     with ExitStack() as opened:
         below = opened.enter_context(files.open(base))
-        settled = _settled(opened, new, target, Options(align=align, drop=frozenset(drop)))
+        settled = _settle(opened, new, target, Options(align=align, drop=frozenset(drop)))
         above, dropped = settled.file, settled.dropped
         whole = above.catalog.attributes
-        work = _Work(below, above, (), whole, algorithm, check_align(align), dropped, progress)
-        return work.write(Path(target), overwrite=overwrite)
+        draft = _Draft(below, above, (), whole, algorithm, check_align(align), dropped, progress)
+        return draft.write(Path(target), overwrite=overwrite)
 
 
-def _settled(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settled:
+def _settle(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settled:
     """Open what is put over the base, and settle what it holds with what a `.zt` keeps."""
     model = as_zt_model(opened.enter_context(files.open(source)))
     settled = settle(model, ZT, Path(target), options)
@@ -140,7 +140,7 @@ def _settled(opened: ExitStack, source: PathLike, target: PathLike, options: Opt
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Draft:
     """An overlay to be written: `kept` are the tensors of the base that are taken as they are."""
 
     base: File
@@ -222,24 +222,24 @@ class _Work:
         below = self.base.catalog.tensors[name] if name in self.base else None
         if name not in self.changes:
             assert below is not None  # noqa: S101 - a name is on one side at least
-            parts = {role: _relabelled(part, labels) for role, part in below.parts.items()}
+            parts = {role: _relabel(part, labels) for role, part in below.parts.items()}
             return replace(below, parts=parts)
         tensor = self.changes.catalog.tensors[name]
         parts = {}
         for role in sorted(tensor.parts):
             found = None if below is None else below.parts.get(role)
-            shared = None if found is None else self._shared(tensor, role, found)
-            parts[role] = copy.part(tensor, role) if shared is None else _relabelled(shared, labels)
+            shared = None if found is None else self._find_in_base(tensor, role, found)
+            parts[role] = copy.part(tensor, role) if shared is None else _relabel(shared, labels)
         return replace(tensor, parts=parts)
 
-    def _shared(self, tensor: Tensor, role: str, below: Part) -> Part | None:
+    def _find_in_base(self, tensor: Tensor, role: str, below: Part) -> Part | None:
         """Return the part of the base if its bytes are those of the changed one, else None."""
         part, where = tensor.parts[role], ("objects", tensor.name, "parts", role)
         if (part.dtype, part.type, part.nbytes) != (below.dtype, below.type, below.nbytes):
             return None
         if _claim_to_differ(part, below):
             return None
-        computed = self._compared(part, below, where)
+        computed = self._compare(part, below, where)
         if computed is None:
             return None
         if computed:
@@ -247,12 +247,12 @@ class _Work:
         self.progress(part.nbytes)
         return replace(below, digest=part.digest or below.digest or computed or None)
 
-    def _compared(self, part: Part, below: Part, where: tuple[str | int, ...]) -> str | None:
+    def _compare(self, part: Part, below: Part, where: tuple[str | int, ...]) -> str | None:
         """Return the digest of the bytes of both parts if they are the same, else None.
 
         Empty where the stored bytes are the same and were not decoded.
         """
-        sides = stored(self.changes, part, where), stored(self.base, below, where)
+        sides = read_stored(self.changes, part, where), read_stored(self.base, below, where)
         found = _same(*sides) if _is_stored_alike(part, below) else None
         if isinstance(part.blob, Raw) and isinstance(below.blob, Raw):
             return found
@@ -286,7 +286,7 @@ def _spans(tensor: Tensor) -> Iterator[Span]:
         yield from part.blob.spans
 
 
-def _relabelled(part: Part, labels: Mapping[str | None, str]) -> Part:
+def _relabel(part: Part, labels: Mapping[str | None, str]) -> Part:
     """Return a part of the base as a part of the overlay."""
     spans = tuple(replace(span, file=labels[span.file]) for span in part.blob.spans)
     return replace(part, blob=replace(part.blob, spans=spans))

@@ -30,7 +30,7 @@ from tensorark.core.model import Part, Raw, Shard, Span, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
 from tensorark.core.writing import Options
-from tensorark.errors import Error, Hint, InvalidInput, ReadFailed
+from tensorark.errors import Error, Hint, InvalidInput
 from tensorark.files import File, PathLike
 from tensorark.files.hashes import HASHES
 from tensorark.formats.zt import ZT
@@ -41,7 +41,14 @@ from tensorark.io.fileset import fresh, own_numbered, publish_set
 from tensorark.io.inputs import operation
 from tensorark.io.sink import Sink
 from tensorark.writing.assembly import check_digest, revalidate
-from tensorark.writing.copy import UNKNOWN, again, length_of, moved, stored
+from tensorark.writing.copy import (
+    UNKNOWN,
+    judge_again,
+    length_of,
+    move,
+    read_stored,
+    require_shards,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -121,32 +128,15 @@ def split(
         settled = settle(as_zt_model(file), ZT, target, Options(align=align, drop=frozenset(drop)))
         settled.require()
         model = settled.file
-        heaps, placed = _planned(model, max_size, by, check_align(align), full=full)
-        plan = _described(model, target, heaps, max_size, overwrite=overwrite)
+        heaps, placed = _plan(model, max_size, by, check_align(align), full=full)
+        plan = _describe(model, target, heaps, max_size, overwrite=overwrite)
         plan = replace(plan, dropped=settled.dropped)
         if dry_run:
             return plan
-        complete(file)
+        require_shards(file)
         _check_count(len(plan.shards))
         _write(model, plan, heaps, placed, algorithm, overwrite=overwrite, progress=progress)
         return plan
-
-
-def complete(file: File) -> None:
-    """Require every shard of `file` to be there.
-
-    Raises:
-        ReadFailed: naming those that are missing, and how many tensors they hold.
-    """
-    missing = file.missing()
-    if missing:
-        facts = ", ".join(f"{label} ({len(names)} tensors)" for label, names in missing.items())
-        raise ReadFailed(
-            f"{len(missing)} of {len(file.catalog.files)} shards are missing: {facts}",
-            code="missing-shard",
-            path=file.path,
-            where=("shards", next(iter(missing))),
-        )
 
 
 def _check(root: Path, max_size: int | None, by: By | None, algorithm: str) -> None:
@@ -274,7 +264,7 @@ class _Heap:
     def _own(self, tensor: Tensor, placed: _Anywhere) -> Tensor | None:
         """Return the tensor as the shard's own manifest has it; None where it has no place."""
         held = {placed[part.blob.spans][0] for part in tensor.parts.values()} if self.full else ()
-        return _placed(tensor, placed, {self.number: None}) if held == {self.number} else None
+        return _place(tensor, placed, {self.number: None}) if held == {self.number} else None
 
 
 _MEMBERS: Final = len(encode_manifest(())) - 1
@@ -294,17 +284,17 @@ def _length(tensor: Tensor) -> int:
     return len(encode_manifest((tensor,))) - len(encode_manifest(()))
 
 
-def _placed(tensor: Tensor, placed: _Anywhere, labels: Mapping[int, str | None]) -> Tensor:
+def _place(tensor: Tensor, placed: _Anywhere, labels: Mapping[int, str | None]) -> Tensor:
     """Return `tensor` with its parts in their new places, in the files of these labels."""
     parts = {}
     for role, part in tensor.parts.items():
         number, blob = placed[part.blob.spans]
         span = Span(blob.offset, length_of(part.blob), labels[number])
-        parts[role] = moved(part, span, blob.digest)
+        parts[role] = move(part, span, blob.digest)
     return replace(tensor, parts=parts)
 
 
-def _planned(
+def _plan(
     file: File, max_size: int | None, by: By | None, align: int, *, full: bool
 ) -> tuple[list[_Heap], _Places]:
     placed: _Places = {}
@@ -348,7 +338,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
     return [(len(each.lstrip("0")), each) if each.isdigit() else (0, each) for each in pieces]
 
 
-def _described(
+def _describe(
     file: File, root: Path, heaps: Sequence[_Heap], max_size: int | None, *, overwrite: bool
 ) -> SplitPlan:
     labels = [f"{at:05}-of-{len(heaps):05}" for at in range(1, len(heaps) + 1)]
@@ -425,7 +415,7 @@ def _write(
     with publish_set(goal, names, overwrite=overwrite, members=_members, owns=owns) as made:
         root, sinks = made
         root.reserve(sum(shard.size for shard in plan.shards))
-        work = _Work(file, placed, algorithm, progress)
+        work = _Shards(file, placed, algorithm, progress)
         labels = [each.name for each in plan.shards]
         shards = dict(zip(labels, work.write(heaps, sinks), strict=True))
         _write_root(file, placed, shards, root)
@@ -451,7 +441,7 @@ class _Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Shards:
     """Shards being written, a few at a time: hashing is what takes longest."""
 
     file: File
@@ -485,7 +475,7 @@ class _Work:
                 hashed.advance(blob.offset)
             blob.digest = self._copy(blob, hashed)
         if heap.full:
-            own = [_placed(tensor, self.placed, {heap.number: None}) for tensor in heap.own]
+            own = [_place(tensor, self.placed, {heap.number: None}) for tensor in heap.own]
             offset = align_up(sink.tell(), heap.align)
             hashed.advance(offset)
             hashed.write(encode_tail(encode_manifest(own), offset))
@@ -498,7 +488,7 @@ class _Work:
     def _copy(self, blob: _Blob, hashed: _Hashed) -> str:
         """Copy a blob and return its digest."""
         state = xxhash.xxh3_64()
-        for piece in stored(self.file, blob.part, blob.where):
+        for piece in read_stored(self.file, blob.part, blob.where):
             if self.stopped.is_set():
                 raise _Stopped
             state.update(piece)
@@ -520,10 +510,10 @@ def _write_root(file: File, placed: _Places, shards: Mapping[str, Shard], sink: 
             where = ("objects", name, "parts", role)
             _, blob = placed[part.blob.spans]
             if blob.where != where:
-                again(file, part, where)
+                judge_again(file, part, where)
             if isinstance(part.blob, Raw):
                 check_digest(part, blob.digest, where, file.path)
-        tensors.append(_placed(tensor, placed, labels))
+        tensors.append(_place(tensor, placed, labels))
     sink.write(MAGIC)
     sink.skip(ALIGN - len(MAGIC))
     sink.write(encode_tail(encode_manifest(tensors, file.catalog.attributes, shards), ALIGN))

@@ -15,7 +15,7 @@ import xxhash
 from tensorark.core.model import Blob, Encoded, Part, Raw, Span, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.types import RESTRICTED
-from tensorark.errors import Unsupported
+from tensorark.errors import ReadFailed, Unsupported
 from tensorark.files import File
 from tensorark.io.sink import Sink
 from tensorark.writing.assembly import CHUNK, Assembly, check_digest, revalidate
@@ -27,7 +27,24 @@ UNKNOWN: Final = "xxh3:" + 16 * "0"
 """Stands for the digest of a raw part that has none, where only its length matters."""
 
 
-def stored(file: File, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
+def require_shards(file: File) -> None:
+    """Require every shard of `file` to be there.
+
+    Raises:
+        ReadFailed: naming those that are missing, and how many tensors they hold.
+    """
+    missing = file.missing()
+    if missing:
+        facts = ", ".join(f"{label} ({len(names)} tensors)" for label, names in missing.items())
+        raise ReadFailed(
+            f"{len(missing)} of {len(file.catalog.files)} shards are missing: {facts}",
+            code="missing-shard",
+            path=file.path,
+            where=("shards", next(iter(missing))),
+        )
+
+
+def read_stored(file: File, part: Part, where: tuple[str | int, ...]) -> Iterator[memoryview]:
     """Yield the stored bytes of a part in pieces of at most `CHUNK` bytes.
 
     Those of an encoded part are decoded first, so that nothing damaged is passed on; under an
@@ -41,14 +58,14 @@ def stored(file: File, part: Part, where: tuple[str | int, ...]) -> Iterator[mem
     _require_meaning(part, where)
     pieces = file.chunks(part, where)
     if isinstance(part.blob, Encoded):
-        decoded(file, part, where)
+        check_decoded(file, part, where)
         pieces = file.pieces(replace(part, blob=Raw(part.blob.spans)), where)
     for data in pieces:
         for start in range(0, len(data), CHUNK):
             yield data[start : start + CHUNK]
 
 
-def decoded(file: File, part: Part, where: tuple[str | int, ...]) -> None:
+def check_decoded(file: File, part: Part, where: tuple[str | int, ...]) -> None:
     """Decode a part to judge it and compare its digest, and keep nothing.
 
     Raises:
@@ -77,7 +94,7 @@ def _require_meaning(part: Part, where: tuple[str | int, ...]) -> None:
         )
 
 
-def again(file: File, part: Part, where: tuple[str | int, ...]) -> None:
+def judge_again(file: File, part: Part, where: tuple[str | int, ...]) -> None:
     """Judge a part whose stored bytes have passed as those of another part: it may say more.
 
     Raises:
@@ -85,7 +102,7 @@ def again(file: File, part: Part, where: tuple[str | int, ...]) -> None:
     """
     says_more = part.type in RESTRICTED or not (part.digest or "xxh3:").startswith("xxh3:")
     if isinstance(part.blob, Encoded) or says_more:
-        decoded(file, part, where)
+        check_decoded(file, part, where)
     else:
         file.pass_layout(where)
 
@@ -95,7 +112,7 @@ def length_of(blob: Blob) -> int:
     return sum(span.length for span in blob.spans)
 
 
-def moved(part: Part, span: Span, digest: str | None) -> Part:
+def move(part: Part, span: Span, digest: str | None) -> Part:
     """Return `part` with its bytes at `span`; `digest` is used where a raw part has none."""
     if isinstance(part.blob, Encoded):
         return replace(part, blob=replace(part.blob, spans=(span,)))
@@ -126,15 +143,15 @@ class Copy:
         where = ("objects", tensor.name, "parts", role)
         done = self._done.get(part.blob.spans)
         if done is not None:
-            again(self._file, part, where)
-        span, digest = done or self._copied(part, where)
+            judge_again(self._file, part, where)
+        span, digest = done or self._copy(part, where)
         if isinstance(part.blob, Raw):
             check_digest(part, digest, where, self._file.path)
-        return moved(part, span, digest)
+        return move(part, span, digest)
 
-    def _copied(self, part: Part, where: tuple[str | int, ...]) -> tuple[Span, str]:
+    def _copy(self, part: Part, where: tuple[str | int, ...]) -> tuple[Span, str]:
         self._assembly.begin()
-        for piece in stored(self._file, part, where):
+        for piece in read_stored(self._file, part, where):
             self._assembly.write(piece)
             self._progress(len(piece))
         span, digest = self._assembly.end()

@@ -6,12 +6,11 @@ patterns of names; what is not pruned is kept bit for bit and listed with the re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
@@ -20,38 +19,23 @@ from tensorark.conversion.ledger import settle
 from tensorark.conversion.pipeline import target_of
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
-from tensorark.core.matching import matcher, near, require_matches
+from tensorark.core.matching import near, require_matches
 from tensorark.core.model import Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
-from tensorark.edit.pruned import Pruned, Work
+from tensorark.edit.prune.choice import Given, choose
+from tensorark.edit.prune.report import Pruned
+from tensorark.edit.prune.weights import Pruner
 from tensorark.errors import InvalidInput, NotFound, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.derived import derive_file
 from tensorark.files.view import TensorView
 from tensorark.io.inputs import operation
-from tensorark.layouts.nm.rules import ID, Pattern, parse_pattern
-
-__all__ = ["DENSE_NAMES", "Pruned", "Pruning", "choose", "prune"]
-
-DENSE_NAMES: Final = re.compile(
-    r"(^|[._/])("
-    # vectors and matrices that are read under a name of their own
-    r"(\w*norm\w*|ln(_\w+)?|\w*embed\w*|\w*embd|wte|wpe|shared|rotary\w*"
-    r"|lm_head(\.\w+)?|\w*head|output|embed_out|score|classifier|predictions\.decoder"
-    r"|\w*router(\.\w+)?|gate|shared_expert_gate)\.(weight|bias)"
-    # and parameters without a module
-    r"|\w*pos(ition)?_emb\w*|\w*embed(ding)?s?|\w*(cls|class|mask|dist|register|query)_tokens?"
-    r"|A_log|\w*position_bias_table|\w*bias|position_ids)$"
-)
-"""Names that are pruned only when `include` names them: norms, embeddings, heads, routers."""
+from tensorark.layouts.nm.rules import Pattern, parse_pattern
 
 Recipe = Literal["magnitude", "tensorbit"]
 """`magnitude` keeps the N largest of each group. `tensorbit` first sets the smaller half of the
 whole tensor to zero, as the public pruning tool does, so more than (M - N) / M end as zeros."""
-
-_FLOATS: Final = frozenset({"f64", "f32", "f16", "bf16"})
-_KNOW_MASKS: Final = frozenset({"zt", "tbm", "tb", "tensorbit-directory"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +65,6 @@ class Pruning:
         for each in self.pruned:
             total.join(each)
         return total
-
-
-class Given(NamedTuple):
-    """What a caller knows better than magnitudes: scores or masks of tensors, by their names."""
-
-    scores: Mapping[str, TensorView]
-    masks: Mapping[str, TensorView]
-
-    def has(self, name: str) -> bool:
-        """Tell whether something is given for tensor `name`."""
-        return name in self.scores or name in self.masks
 
 
 @operation()
@@ -151,7 +124,7 @@ def prune(
             file = as_zt_model(file)
         given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
-        works: list[Work] = []
+        pruners: list[Pruner] = []
         dense: dict[str, str] = {}
         tensors: dict[str, Tensor] = {}
         for name, tensor in file.catalog.tensors.items():
@@ -168,9 +141,9 @@ def prune(
                 dense[name] = found
                 tensors[name] = tensor
                 continue
-            work = _work(file, tensor, found, axis, recipe, given)
-            works.append(work)
-            tensors[name] = work.result(masked=kind.name in _KNOW_MASKS)
+            pruner = _pruner(file, tensor, found, axis, recipe, given)
+            pruners.append(pruner)
+            tensors[name] = pruner.prune(masked=kind.holds_masks)
         options = Options(overwrite=overwrite, drop=frozenset(drop), progress=progress)
         settled = settle(derive_file(file, tensors), kind, Path(target), options)
         if dry_run:
@@ -182,7 +155,7 @@ def prune(
             source=file.path,
             target_format=kind.name,
             files=written,
-            pruned=tuple(work.report for work in works if work.report.name in held),
+            pruned=tuple(each.report for each in pruners if each.report.name in held),
             dense=dense,
             dropped=settled.dropped,
             beside=left_beside(file.path, Path(target)),
@@ -211,63 +184,14 @@ def _given(opened: ExitStack, path: PathLike | None, model: File) -> Mapping[str
     return file
 
 
-def _work(
+def _pruner(
     file: File, tensor: Tensor, pattern: Pattern, axis: int, recipe: Recipe, given: Given
-) -> Work:
-    work = Work(file, tensor, pattern, axis % len(tensor.shape))
+) -> Pruner:
+    pruner = Pruner(file, tensor, pattern, axis % len(tensor.shape))
     if recipe == "tensorbit":
-        work.staged()
+        pruner.stage()
     if tensor.name in given.scores:
-        work.scored(given.scores[tensor.name])
+        pruner.take_scores(given.scores[tensor.name])
     if tensor.name in given.masks:
-        work.masked_by(given.masks[tensor.name])
-    return work
-
-
-def choose(
-    tensor: Tensor,
-    default: Pattern,
-    *,
-    choices: Sequence[tuple[str, Pattern | None]] = (),
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    axis: int = -1,
-    given: Given | None = None,
-) -> Pattern | str:
-    """Return the pattern to which `tensor` is pruned, or the reason why it stays dense."""
-    name = tensor.name
-    reason = _unfit(tensor)
-    if reason is not None:
-        return reason
-    pattern = next((found for glob, found in choices if matcher([glob])(name)), default)
-    if pattern is None or matcher(exclude)(name):
-        return "excluded"
-    if given is not None and not given.has(name):
-        return "nothing is given for it"
-    wanted = given is not None or matcher(include)(name)
-    if not wanted:
-        if len(tensor.shape) != 2:
-            return "no matrix"
-        if DENSE_NAMES.search(name):
-            return "norms, embeddings, heads and routers stay dense"
-    rank = len(tensor.shape)
-    if not -rank <= axis < rank:
-        return f"no axis {axis}"
-    length = tensor.shape[axis]
-    is_last = axis % rank == rank - 1
-    if length % pattern.m and not (wanted and is_last and not tensor.elements % pattern.m):
-        what = "rows" if is_last else f"an axis {axis}"
-        return f"{what} of {length} are no multiple of {pattern.m}"
-    return pattern
-
-
-def _unfit(tensor: Tensor) -> str | None:
-    """Say why a tensor cannot be pruned at all; None if it can."""
-    if tensor.layout == ID:
-        return "has a mask already"
-    part = tensor.parts.get("data")
-    if tensor.layout != "dense" or part is None:
-        return f"layout {tensor.layout}"
-    if part.type is not None or part.dtype not in _FLOATS:
-        return f"type {part.type or part.dtype}"
-    return None if tensor.shape and tensor.elements else "no rows"
+        pruner.take_mask(given.masks[tensor.name])
+    return pruner
