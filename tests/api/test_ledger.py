@@ -17,11 +17,11 @@ import pytest
 
 import tensorark
 import tensorark.numpy as ark
-from tensorark.conversion.as_zt_model import DESCRIPTION
 from tensorark.conversion.pipeline import targets
 from tensorark.core.ledger import BY_ARTIFACT, BY_LENIENCE, KINDS
 from tensorark.edit.prune import prune
 from tensorark.formats import FORMATS
+from tensorark.formats.ninfer.holdings import DESCRIPTION
 from tensorark.formats.zt.encode import encode_tail
 from tensorark.wire.cbor import decode, encode
 

@@ -73,7 +73,8 @@ def _save_safetensors(
     arrays: Mapping[str, Any], path: PathLike, metadata: Mapping[str, object] | None
 ) -> None:
     from tensorark.core.model import Span
-    from tensorark.layouts.numbers.dtypes import as_array, encode, ids_of, nbytes_of
+    from tensorark.layouts.numbers.arrays import as_array
+    from tensorark.layouts.numbers.dtypes import encode, ids_of, nbytes_of
 
     values = {name: as_array(array, ("objects", name)) for name, array in arrays.items()}
     tensors = []

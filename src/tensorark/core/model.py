@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tensorark.core.brief import brief
 from tensorark.errors import Unsupported
@@ -162,6 +162,10 @@ class Shard:
     digest: str
 
 
+NORMAL: Final = "zt"
+"""The format in whose terms any model can be said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """Everything a file holds, found without reading payload.
@@ -179,6 +183,11 @@ class Catalog:
     native: Any = None
     files: tuple[str, ...] = field(default=())
     shards: Mapping[str, Shard] = field(default_factory=dict)
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether it is said in the terms of a `.zt`."""
+        return self.format == NORMAL
 
     @property
     def layouts(self) -> Collection[str]:

@@ -15,7 +15,8 @@ from tensorark.core.types import DTYPES, RESTRICTED, TYPES
 from tensorark.errors import LimitExceeded, NotFound, Unsupported, escaped
 from tensorark.layouts import layout_of
 from tensorark.layouts.dense.rules import LAYOUT as DENSE
-from tensorark.layouts.payload import WINDOW, Bytes, Ranges, Reader
+from tensorark.layouts.layout import Bytes
+from tensorark.layouts.payload import WINDOW, Ranges, Reader
 
 if TYPE_CHECKING:
     import numpy as np

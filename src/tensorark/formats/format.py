@@ -89,7 +89,9 @@ class Format:
     `survey` gathers notes about what no rule forbids. `payload_rules` judges payload that is no
     tensor's, and returns what cannot be.
 
-    Keeping: `metadata` is the text that carries attributes, as it stands in the file. `resources`
+    Keeping: `normalize` says a catalog in the terms of a `.zt`, where that is more than tensors and
+    attributes, with bytes by label that no file has; `carry` gives the attributes that it takes to
+    come back. `metadata` is the text that carries attributes, as it stands in the file. `resources`
     are parts that belong to no tensor, each with its place. `holds` states, by kind, the names of
     what a model of this format holds beside tensors and attributes; it is given the catalog as it
     was opened, and what a step has made of it. `gaps` are the ranges that no entry speaks of, by
@@ -128,6 +130,8 @@ class Format:
     payload_rules: Callable[[Catalog, Reading], Steps[Sequence[Unsupported]]] | None = None
 
     metadata: Callable[[Catalog], Mapping[str, str] | None] | None = None
+    normalize: Callable[[Catalog], tuple[Catalog, Mapping[str, bytes]]] | None = None
+    carry: Callable[[Catalog], Steps[Mapping[str, object]]] | None = None
     resources: Callable[[Catalog], Iterable[tuple[tuple[str, ...], Part]]] = _hold_no_resources
     holds: Callable[[Catalog, Catalog], Mapping[str, Names]] = _hold_nothing
     gaps: Callable[[Catalog, Catalog], Iterable[tuple[str, Sequence[Span]]]] = _leave_no_gaps

@@ -9,8 +9,8 @@ from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
 from tensorark.layouts import IDS, folder_of
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Fault, Reading, Rule
@@ -24,6 +24,14 @@ _NONE: Final[Mapping[str, object]] = {}
 
 
 # Not frozen: a file may have a hundred thousand of them, and freezing triples the cost of one.
+class Bytes(Protocol):
+    """Gives decoded bytes of a part: all of them, or those from `start` up to `stop`."""
+
+    def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of the part with this role."""
+        ...
+
+
 @dataclass(slots=True)
 class Description:
     """What a file says of one object, without its bytes; `where` is its place in the catalog."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, Rejected, Unsupported
-from tensorark.layouts.payload import Bytes
+from tensorark.layouts.layout import Bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

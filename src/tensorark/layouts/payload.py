@@ -19,14 +19,6 @@ Ranges = Callable[[int, int], memoryview]
 """Reads decoded bytes [start, start + length) of a part."""
 
 
-class Bytes(Protocol):
-    """Gives decoded bytes of a part: all of them, or those from `start` up to `stop`."""
-
-    def __call__(self, role: str, start: int = 0, stop: int | None = None) -> memoryview:
-        """Return the bytes [start, stop) of the part with this role."""
-        ...
-
-
 WINDOW: Final = 8 << 20
 """Bytes of an encoded part that are decoded at least."""
 

@@ -9,16 +9,10 @@ import numpy as np
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
+from tensorark.layouts.layout import Bytes
+from tensorark.layouts.numbers.arrays import as_array
 from tensorark.layouts.numbers.content import CONTENT_RULES, Content
-from tensorark.layouts.numbers.dtypes import (
-    Array,
-    as_array,
-    decode,
-    encode,
-    ids_of,
-    numpy_dtype,
-)
-from tensorark.layouts.payload import Bytes
+from tensorark.layouts.numbers.dtypes import Array, decode, encode, ids_of, numpy_dtype
 
 
 def read_values(tensor: Tensor, read: Bytes, count: int) -> Array:

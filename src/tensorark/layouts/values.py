@@ -9,9 +9,8 @@ from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Unsupported
 from tensorark.layouts import layout_of
-from tensorark.layouts.layout import AnyLayout
+from tensorark.layouts.layout import AnyLayout, Bytes
 from tensorark.layouts.numbers.dtypes import Array, numpy_dtype
-from tensorark.layouts.payload import Bytes
 
 
 def admit_types(tensor: Tensor, _read: Bytes) -> None:

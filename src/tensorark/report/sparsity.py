@@ -12,11 +12,12 @@ from tensorark import files
 from tensorark.core.brief import brief
 from tensorark.files import PathLike
 from tensorark.files.view import TensorView
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.census import count
 from tensorark.layouts.nm.rules import ID, LAYOUT
 from tensorark.layouts.nm.window import CHUNK, window_of
 from tensorark.layouts.nm.zeros import Search, nonzero
-from tensorark.layouts.payload import Bytes, Reader
+from tensorark.layouts.payload import Reader
 
 __all__ = ["Counts", "counts", "first_groups"]
 

@@ -198,7 +198,8 @@ class Writer:
                 byte is none that their type allows, or the file is to be canonical and the tensor
                 encoded.
         """
-        from tensorark.layouts.numbers.dtypes import as_array, encode, ids_of
+        from tensorark.layouts.numbers.arrays import as_array
+        from tensorark.layouts.numbers.dtypes import encode, ids_of
 
         where = ("objects", name)
         values = as_array(array, where)

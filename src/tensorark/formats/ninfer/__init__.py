@@ -4,7 +4,7 @@ Frame, directory, rules, reading, address space, layouts, logical parameters and
 other format, touches no file and no number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tensorark.core.conversation import Steps
@@ -53,6 +53,18 @@ def _survey(catalog: Catalog, reading: Reading) -> Steps[None]:
     return survey(catalog.native, reading)
 
 
+def _normalize(catalog: Catalog) -> tuple[Catalog, Mapping[str, bytes]]:
+    from tensorark.formats.ninfer.normal_form import normalize
+
+    return normalize(catalog)
+
+
+def _carry(catalog: Catalog) -> Steps[Mapping[str, object]]:
+    from tensorark.formats.ninfer.normal_form import carry
+
+    return carry(catalog)
+
+
 def _payload_rules(catalog: Catalog, reading: Reading) -> Steps[Sequence[Unsupported]]:
     from tensorark.formats.ninfer.payload import payload_rules
 
@@ -77,6 +89,8 @@ NINFER: Final = Format(
     architecture=_architecture,
     survey=_survey,
     payload_rules=_payload_rules,
+    normalize=_normalize,
+    carry=_carry,
     resources=resources,
     holds=holds,
     gaps=gaps,

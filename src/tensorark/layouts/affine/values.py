@@ -13,11 +13,11 @@ import numpy as np
 from tensorark.core.model import Tensor
 from tensorark.core.types import DTYPES
 from tensorark.layouts.affine.rules import LAYOUT
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.bits import unpack_stream
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.layouts.numbers.factors import widen
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values, reshape
 
 _STEP: Final = 8

@@ -10,8 +10,8 @@ from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.layouts.coo.content import CONTENT_RULES, Coo, flat_cells
 from tensorark.layouts.coo.rules import LAYOUT
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.sparse import blank, judge_values, read_values
 from tensorark.layouts.values import Values, reshape
 

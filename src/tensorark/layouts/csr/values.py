@@ -11,8 +11,8 @@ from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.layouts.csr.content import CONTENT_RULES, Csr
 from tensorark.layouts.csr.rules import LAYOUT
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.sparse import blank, judge_values, read_values
 from tensorark.layouts.values import Values, reshape
 

@@ -9,9 +9,9 @@ from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.core.types import size_of
 from tensorark.layouts.dense.rules import LAYOUT
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.content import CONTENT_RULES, Content
 from tensorark.layouts.numbers.dtypes import Array, decode, is_packed, numpy_dtype, unpack_nibbles
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values, admit_types
 
 

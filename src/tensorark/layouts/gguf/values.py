@@ -7,8 +7,8 @@ from typing import Final
 from tensorark.core.model import Tensor
 from tensorark.errors import RAW, Unsupported
 from tensorark.layouts.gguf.rules import ID, LAYOUT
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values
 
 

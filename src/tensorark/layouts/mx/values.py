@@ -15,13 +15,13 @@ import numpy.typing as npt
 from tensorark.core.model import Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Unsupported
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.mx.rules import ELEMENTS, ID, LAYOUT
 from tensorark.layouts.numbers.bits import code_table, look_up
 from tensorark.layouts.numbers.content import CONTENT_RULES, Content
 from tensorark.layouts.numbers.dtypes import Array, numpy_dtype
 from tensorark.layouts.numbers.factors import exponents
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values, reshape
 
 

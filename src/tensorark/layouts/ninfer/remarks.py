@@ -14,9 +14,9 @@ import numpy as np
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.errors import Rejected
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.ninfer.content import Payload
 from tensorark.layouts.ninfer.geometry import GROUPED, geometry_of
-from tensorark.layouts.payload import Bytes
 
 
 @rule("ninfer.negative-scale", section="6.1", stage="content")

@@ -13,13 +13,13 @@ import numpy as np
 from tensorark.core.model import Raw, Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import RAW, Error, Rejected, Unsupported
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.decoding import ELEMENT, decode
 from tensorark.layouts.ninfer.geometry import DIRECT, GGUF, Geometry, geometry_of, slices
 from tensorark.layouts.ninfer.remarks import remark
 from tensorark.layouts.ninfer.rules import LAYOUT
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values, reshape
 
 _CHUNK: Final = 1 << 21

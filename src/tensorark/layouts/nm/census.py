@@ -8,11 +8,11 @@ import numpy as np
 
 from tensorark.core.model import Tensor
 from tensorark.errors import Where
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.masks import Bits, bits_of, octets_of, pieces
 from tensorark.layouts.nm.rules import Packing, Pattern, Sparse
 from tensorark.layouts.nm.window import window_of
 from tensorark.layouts.nm.zeros import per_group, signed_zeros
-from tensorark.layouts.payload import Bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

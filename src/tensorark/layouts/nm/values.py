@@ -6,12 +6,12 @@ from typing import Final
 
 from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.census import count
 from tensorark.layouts.nm.content import CONTENT_RULES
 from tensorark.layouts.nm.rules import LAYOUT
 from tensorark.layouts.nm.window import Window, window_of
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.values import Values, reshape
 
 

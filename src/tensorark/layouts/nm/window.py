@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorark.core.model import Tensor
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.masks import Octets, apply, octets_of
 from tensorark.layouts.nm.rules import DENSE, ID, LAYOUT, Sparse
 from tensorark.layouts.numbers.dtypes import Array, numpy_dtype, unpack_nibbles
-from tensorark.layouts.payload import Bytes
 
 CHUNK: Final = 1 << 21
 """Weights that are read at a time."""

@@ -6,7 +6,6 @@ way out, whatever it was on its way in; nothing is reinterpreted, rounded or cas
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
@@ -164,64 +163,6 @@ def ids_of(element: np.dtype[Any], where: Where = ()) -> tuple[str, str | None]:
             hint="convert the array first",
         )
     return found
-
-
-_NO_ARRAYS: Final = (bool, int, float, complex, str, bytes, bytearray, Mapping, set, frozenset)
-
-
-def as_array(value: Any, where: Where = ()) -> Array:
-    """Return what numpy makes of `value`, which is an array or a sequence of numbers.
-
-    A dense tensor of torch is taken as it is, whatever its type.
-
-    Raises:
-        InvalidInput: when it makes no array of it, or one without something that `value` has.
-    """
-    if type(value) is np.ndarray:  # of which there may be a hundred thousand
-        return value
-    torch = sys.modules.get("torch")  # who has not imported it has no tensors of it
-    if torch is not None and isinstance(value, torch.Tensor):
-        from tensorark.layouts.numbers.torch import to_array
-
-        plain: Array = to_array(value, str(where[1]) if where else None)
-        return plain
-    masked = _masked_in(value)
-    if masked is not None:
-        raise _would_lose_its_mask(masked, where)
-    if value is None or (isinstance(value, _NO_ARRAYS) and not isinstance(value, np.generic)):
-        detail = "this is no array"
-        raise InvalidInput(detail, code="array", found=type(value).__name__, where=where)
-    try:
-        made = np.asanyarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        detail = f"numpy makes no array of this: {error}"
-        raise InvalidInput(detail, code="array", found=type(value).__name__, where=where) from error
-    if isinstance(made, np.ma.MaskedArray):  # of something that numpy asked for its array
-        raise _would_lose_its_mask(made, where)
-    return np.asarray(made)
-
-
-def _masked_in(value: Any, depth: int = 0) -> Array | None:
-    """Return a masked array that `value` is, or holds as a sequence; numpy drops masks of these."""
-    if isinstance(value, np.ma.MaskedArray):
-        return value
-    if isinstance(value, list | tuple) and depth < _MOST_DIMENSIONS:
-        found = (_masked_in(each, depth + 1) for each in value)
-        return next((each for each in found if each is not None), None)
-    return None
-
-
-_MOST_DIMENSIONS: Final = 64  # of an array of numpy
-
-
-def _would_lose_its_mask(array: Array, where: Where) -> InvalidInput:
-    return InvalidInput(
-        "a masked array would lose its mask",
-        code="masked",
-        where=where,
-        found=str(array.dtype),
-        hint="give the filled array, and the mask as another one",
-    )
 
 
 def nbytes_of(array: Array) -> int:

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorark.errors import InvalidInput
-from tensorark.layouts.numbers.dtypes import Array, as_array, ids_of
+from tensorark.layouts.numbers.arrays import as_array
+from tensorark.layouts.numbers.dtypes import Array, ids_of
 
 Double = npt.NDArray[np.float64]
 Octets = npt.NDArray[np.uint8]

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from tensorark.core.model import Part, Tensor
 from tensorark.core.types import DTYPES
+from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.bits import code_table, look_up, octets_in_order
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.layouts.numbers.factors import NARROW, widen
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
-from tensorark.layouts.payload import Bytes
 from tensorark.layouts.quant.rules import LAYOUT, WORDS, Quant
 from tensorark.layouts.values import Values, reshape
 
