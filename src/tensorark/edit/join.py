@@ -53,7 +53,7 @@ def join(
         models = [opened.enter_context(files.open(each)) for each in sources]
         if kind.name == "zt":
             models = [
-                as_zt_model(each) if each.format.name == "ninfer" else each for each in models
+                as_zt_model(each) if each.format.normalize is not None else each for each in models
             ]
         options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
         joined, others = _join(models, kind, Path(target), options)

@@ -30,7 +30,6 @@ from tensorark.formats.zt import ZT
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.encode import check_align
 from tensorark.formats.zt.frame import ALIGN
-from tensorark.formats.zt.manifest import Manifest
 from tensorark.formats.zt.rules import is_shard_name
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
@@ -190,7 +189,7 @@ class _Draft:
             raise InvalidInput(
                 "no such digest", code="option", expected=expected, found=self.algorithm
             )
-        if not isinstance(self.base.catalog.native, Manifest):
+        if not (self.base.format.grows and self.base.describes_tensors):
             raise Unsupported(
                 "the base of an overlay is a `.zt`: only that can be a shard",
                 code="base",

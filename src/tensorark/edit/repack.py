@@ -33,7 +33,7 @@ def repack(
     """
     require_suffix(target)
     with files.open(source) as file:
-        if file.format.name != "zt":
+        if not file.format.grows:
             raise InvalidInput(
                 "only a `.zt` is repacked; `convert` writes one from any format",
                 code="not-zt",

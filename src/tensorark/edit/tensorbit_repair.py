@@ -25,7 +25,7 @@ from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.derived import DerivedFile
 from tensorark.formats.tensorbit.layouts import build_tensor
-from tensorark.formats.tensorbit.read import Record, tied
+from tensorark.formats.tensorbit.read import Record, record_of, tied
 from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repair_facts
 from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
 from tensorark.io.inputs import operation
@@ -36,7 +36,7 @@ def is_tensorbit(path: PathLike) -> bool:
     """Tell whether a file or folder is meant to be Tensorbit; False where it cannot be read."""
     try:
         with files.open(path, lenient=True) as file:
-            return isinstance(file.catalog.native, Record)
+            return record_of(file.catalog) is not None
     except Rejected as error:
         return error.code.startswith("tb.")
     except Error:
@@ -86,7 +86,7 @@ def mend(
         raise InvalidInput("no such way", code="masks", expected=expected, found=masks)
     kind = target_of(target, format)
     with files.open(source, lenient=True) as file:
-        model = _Repair(file, _record(file))
+        model = _Repair(file, record_of(file.catalog, file.path))
         model.find(include, exclude)
         model.describe(config=config, architecture=architecture, layers=layers)
         if shapes:
@@ -203,14 +203,6 @@ class _Repair:
         file = DerivedFile(self.file, catalog)
         file.origin = replace(file.origin, native=self.record)
         return file
-
-
-def _record(file: File) -> Record:
-    if not isinstance(file.catalog.native, Record):
-        raise InvalidInput(
-            "not a Tensorbit model", code="not-tensorbit", path=file.path, found=file.format.name
-        )
-    return file.catalog.native
 
 
 def _retie(tensor: Tensor, rename: Callable[[str], str]) -> Tensor:

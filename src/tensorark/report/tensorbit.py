@@ -15,9 +15,9 @@ from tensorark.core.brief import brief
 from tensorark.core.conversation import drive
 from tensorark.core.model import Span
 from tensorark.core.rules import Finding
-from tensorark.errors import Error, Hint, InvalidInput, Rejected, Unsupported, place
+from tensorark.errors import Error, Hint, Rejected, Unsupported, place
 from tensorark.files import File, PathLike
-from tensorark.formats.tensorbit.read import Record
+from tensorark.formats.tensorbit.read import Record, record_of
 from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repair_facts
 from tensorark.formats.tensorbit.runtime import Remark, remarks
 from tensorark.formats.tensorbit.survey import Survey, described, surveyed
@@ -85,15 +85,7 @@ def explain(path: PathLike) -> Explanation:
         InvalidInput: when it is of another format.
     """
     with files.open(path, lenient=True) as file:
-        record = file.catalog.native
-        if not isinstance(record, Record):
-            raise InvalidInput(
-                "not a Tensorbit model",
-                code="not-tensorbit",
-                path=file.path,
-                found=file.format.name,
-            )
-        return _explain(file, record)
+        return _explain(file, record_of(file.catalog, file.path))
 
 
 def _explain(file: File, record: Record) -> Explanation:

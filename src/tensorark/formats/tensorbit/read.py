@@ -15,7 +15,7 @@ from tensorark.core.conversation import Steps
 from tensorark.core.ledger import Names
 from tensorark.core.model import Catalog, Span, Tensor
 from tensorark.core.rules import Finding, Reading, Rule, finding_of
-from tensorark.errors import LimitExceeded, Where
+from tensorark.errors import InvalidInput, LimitExceeded, Where
 from tensorark.formats.format import SizeOf
 from tensorark.formats.tensorbit import rules
 from tensorark.formats.tensorbit.frame import (
@@ -362,6 +362,18 @@ def _is_text(tail: bytes) -> bool:
     return re.fullmatch(rb"[\t\n\r -\xff]*[\]\"0-9a-z}]\s*\}\s*", text) is not None and (
         b'"' in text or b":" in text
     )
+
+
+def record_of(catalog: Catalog, path: str | None = None) -> Record:
+    """Return what an opened Tensorbit model says beside its tensors.
+
+    Raises:
+        InvalidInput: when it is of another format.
+    """
+    if not isinstance(catalog.native, Record):
+        detail, found = "not a Tensorbit model", catalog.format
+        raise InvalidInput(detail, code="not-tensorbit", path=path, found=found)
+    return catalog.native
 
 
 def holds(origin: Catalog, now: Catalog) -> Mapping[str, Names]:
