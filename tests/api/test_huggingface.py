@@ -23,12 +23,11 @@ from tensorark.ninfer.objects import export_objects, import_objects
 from tensorark.ninfer.pack import (
     PRESETS,
     convert_checkpoint,
-    export_checkpoint,
-    export_parameters,
     parse_recipe,
     read_recipe,
 )
 from tensorark.ninfer.pack.plan import Member
+from tensorark.ninfer.unpack import export_checkpoint, export_parameters
 from tests import synthetic
 from tests.synthetic import HEADS, KEYS, KV, D, H
 from tests.unit.layouts import scalar

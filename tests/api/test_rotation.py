@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 import tensorark
-from tensorark.ninfer.pack import (
-    convert_checkpoint,
-    export_checkpoint,
-    export_parameters,
-)
-from tensorark.ninfer.rotation import Restored
+from tensorark.ninfer.pack import convert_checkpoint
+from tensorark.ninfer.rotation import RestoredViews
+from tensorark.ninfer.unpack import export_checkpoint, export_parameters
 from tests import synthetic
 from tests.unit.formats.ninfer.sets import PAGE, entry, up, write_set
 
@@ -86,7 +83,7 @@ def test_uses_agree_by_values_not_by_names(tmp_path):
     uses = [{"hadamard_signs": "a"}, {"hadamard_signs": "b"}]
     path = artifact(tmp_path, words(np.ones((1, WIDTH))), {"a": signs, "b": signs}, uses)
     with tensorark.open(path) as file:
-        assert Restored(file, file.catalog.native)["m"].numpy().shape == (1, WIDTH)
+        assert RestoredViews(file, file.catalog.native)["m"].numpy().shape == (1, WIDTH)
 
 
 @pytest.mark.parametrize(

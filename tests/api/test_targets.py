@@ -16,8 +16,9 @@ from tensorark.conversion.pipeline import targets
 from tensorark.io import inputs
 from tensorark.io.inputs import operation
 from tensorark.ninfer.objects import export_objects, import_objects
-from tensorark.ninfer.pack import convert_checkpoint, export_parameters
+from tensorark.ninfer.pack import convert_checkpoint
 from tensorark.ninfer.resources import replace_resources
+from tensorark.ninfer.unpack import export_parameters
 from tests import synthetic
 from tests.unit.formats.ninfer import sets
 

@@ -41,7 +41,7 @@ VERBS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
         "Change": {
             "convert": "Convert a model into another format, verbatim.",
-            "pack": "Quantise a checkpoint into a .ninfer, by a recipe.",
+            "pack": "Quantize a checkpoint into a .ninfer, by a recipe.",
             "unpack": "Write the weights of a .ninfer as safetensors.",
             "split": "Split a model into a root .zt and shards.",
             "merge": "Merge a model that is split into one .zt.",

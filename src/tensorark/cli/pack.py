@@ -30,7 +30,7 @@ from tensorark.report.text import count_text, nbytes_text, shape_text
     exits={
         0: "written, and judged by the reader's own rules",
         2: "wrong usage; checkpoint, recipe or values do not fit; or the target exists",
-        4: "the checkpoint is of an architecture, quantised in a way, or has tensors that are not "
+        4: "the checkpoint is of an architecture, quantized in a way, or has tensors that are not "
         "converted",
     },
 )
@@ -65,7 +65,7 @@ from tensorark.report.text import count_text, nbytes_text, shape_text
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Decide and measure everything; write nothing.")
 def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: Any) -> None:
-    """Quantise a checkpoint into a .ninfer, by a recipe.
+    """Quantize a checkpoint into a .ninfer, by a recipe.
 
     FOLDER holds config.json, safetensors, and the files of the tokenizer. The recipe says which
     parameter gets which format and what is stored together; rounding to a format is lossy and never
@@ -75,7 +75,7 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
 
     Presets: bf16, qwen3_6_27b, qwen3_8_27b, qwen3_6_35b_a3b, qwen3_6_27b_nvfp4, qwen3_8_27b_nvfp4.
     """
-    from tensorark.ninfer import pack as huggingface
+    from tensorark.ninfer.pack import convert_checkpoint
 
     out = terminal()
     chosen: dict[str, Any] = {
@@ -86,7 +86,7 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
         "drop": wanted["drop"],
     }
     limit = wanted["max_size"]
-    planned = huggingface.convert_checkpoint(
+    planned = convert_checkpoint(
         folder, target, recipe, dry_run=True, max_file_bytes=limit, **chosen
     )
     if dry_run:
@@ -94,7 +94,7 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
         return
     _refuse_existing(target, force=wanted["force"])
     with out.progress(planned.payload_bytes, "packing") as progress:
-        done = huggingface.convert_checkpoint(
+        done = convert_checkpoint(
             folder,
             target,
             recipe,

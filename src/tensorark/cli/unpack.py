@@ -47,10 +47,9 @@ def command(path: str, target: str, *, way: str, force: bool, **wanted: Any) -> 
     """Write the weights of a .ninfer as safetensors.
 
     Decoding is exact: bf16, fp32 and int32 stay as they are, every other format is defined as f32
-    values. What quantising lost is not found again. With --as objects nothing is decoded.
+    values. What quantizing lost is not found again. With --as objects nothing is decoded.
     """
-    from tensorark.ninfer import objects
-    from tensorark.ninfer import pack as huggingface
+    from tensorark.ninfer import objects, unpack
 
     out = terminal()
     options: dict[str, Any] = {"overwrite": force}
@@ -61,9 +60,7 @@ def command(path: str, target: str, *, way: str, force: bool, **wanted: Any) -> 
         write: Any = objects.export_objects
     else:
         options |= {"rounded": wanted["cast"] is not None, "max_shard_size": wanted["max_size"]}
-        write = (
-            huggingface.export_checkpoint if way == "checkpoint" else huggingface.export_parameters
-        )
+        write = unpack.export_checkpoint if way == "checkpoint" else unpack.export_parameters
     with out.progress(0, "unpacking") as progress:
         files = write(path, target, progress=progress, **options)
     if out.json:

@@ -1,4 +1,4 @@
-"""What the configuration of a checkpoint says about its quantisation.
+"""What the configuration of a checkpoint says about its quantization.
 
 Owns the keys of `config.json` and `quantize_config.json`. Says no more than what is written there:
 tensors are judged elsewhere.
@@ -45,7 +45,7 @@ _MLX_BITS: Final = frozenset({2, 3, 4, 5, 6, 8})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """How the layers of a checkpoint are quantised.
+    """How the layers of a checkpoint are quantized.
 
     `method` is ``gptq``, ``awq``, ``mlx`` or another, `group_size` -1 a single group; GPTQ stores
     zero points less `zeros_less`. `refusal` says why no layer can be understood, None if some can.
@@ -119,17 +119,17 @@ def _read(path: Path) -> Mapping[str, object]:
 
 
 def parse_config(config: Mapping[str, object]) -> Config | None:
-    """Read a configuration: that of a model, or only its part about quantisation. None if none.
+    """Read a configuration: that of a model, or only its part about quantization. None if none.
 
     Raises:
-        InvalidInput: when the part about quantisation is no object.
+        InvalidInput: when the part about quantization is no object.
     """
     part = config
     for key in ("quantization_config", "quantization"):
         if config.get(key) is not None:
             found = config[key]
             if not isinstance(found, Mapping):
-                detail = "the configuration of the quantisation is no object"
+                detail = "the configuration of the quantization is no object"
                 raise InvalidInput(detail, code="config", found=key)
             part = found
             break
@@ -160,7 +160,7 @@ def _gptq(part: Mapping[str, object]) -> Config:
     if stored not in ("gptq", "gptq_v2"):  # may be a list, which no set can be asked for
         refusal = f"the checkpoint format {stored!r} is not known"
     if part.get("dynamic"):
-        refusal = "its layers are quantised in different ways (dynamic)"
+        refusal = "its layers are quantized in different ways (dynamic)"
     return _sized(
         Config(
             method="gptq",

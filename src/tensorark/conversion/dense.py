@@ -22,7 +22,7 @@ from tensorark.layouts.payload import Reader
 Masking = Literal["checked", "masked", "stored"]
 """What becomes of a weight whose mask bit is clear.
 
-`checked`: it must be zero, else the conversion is refused; so is a quantised tensor, unless it is
+`checked`: it must be zero, else the conversion is refused; so is a quantized tensor, unless it is
 int8 without scales. `masked`: it becomes +0; weights with scales become f32. `stored`: it stays,
 and the mask is dropped.
 """
@@ -35,7 +35,7 @@ def densify(file: File, masking: Masking = "checked") -> File:
 
     Raises:
         InvalidInput: when there is no such way.
-        Unsupported: for a quantised tensor, when `masking` is ``checked``.
+        Unsupported: for a quantized tensor, when `masking` is ``checked``.
     """
     if masking not in WAYS:
         raise InvalidInput(

@@ -117,7 +117,7 @@ def convert(
     digests of xxh3 only, so that a source with others is refused until `digest` says what becomes
     of them. `compact` is the smallest alignment that is legal, 4096.
 
-    `quantized` ``import`` gathers the tensors of each GPTQ, AWQ or MLX layer into one quantised
+    `quantized` ``import`` gathers the tensors of each GPTQ, AWQ or MLX layer into one quantized
     tensor, without changing a value, and ``export`` undoes that; layers for which it would not be
     exact stay as they are and are listed with the reason. What a checkpoint means is read from
     `quantized_config`, or from the ``config.json`` beside it.
@@ -218,7 +218,7 @@ def _leave_out(file: File, left_out: Collection[str]) -> File:
 def _apply_quantization(
     file: File, direction: Direction | None, config: Mapping[str, object] | None
 ) -> tuple[File, Recasting | None]:
-    """Return the file to convert, with its quantised layers as they are wanted."""
+    """Return the file to convert, with its quantized layers as they are wanted."""
     if config is not None and direction != "import":
         raise InvalidInput("a configuration is only used to import", code="option")
     if direction is None:
@@ -237,7 +237,7 @@ def prepare(file: File, target: Format, masking: Masking = "checked") -> File:
 
     Raises:
         InvalidInput: when there is no such `masking`.
-        Unsupported: for a quantised tensor, unless `masking` says what becomes of it.
+        Unsupported: for a quantized tensor, unless `masking` says what becomes of it.
     """
     if file.format.numbered:
         require_whole(file.path)

@@ -1,6 +1,6 @@
-"""Quantised checkpoints as quantised tensors, and back: GPTQ, AWQ and MLX in safetensors.
+"""Quantized checkpoints as quantized tensors, and back: GPTQ, AWQ and MLX in safetensors.
 
-Importing gathers the tensors of a quantised layer into one: GPTQ and AWQ become `zt.quant_group/1`,
+Importing gathers the tensors of a quantized layer into one: GPTQ and AWQ become `zt.quant_group/1`,
 repacked, MLX becomes `mlx.affine/1`. Exporting gives the tensors back byte for byte. Values are
 those that the checkpoint means, exactly; a layer for which that cannot be had stays as it is, and
 the reason is told. `docs/guide/sparse-and-quantized.md` says what is recognised.
@@ -34,7 +34,7 @@ _WEIGHT: Final = "weight"
 
 
 def import_layers(file: File, config: Config | None) -> tuple[File, Recasting]:
-    """Return `file` with its quantised layers as one tensor each, where that is exact.
+    """Return `file` with its quantized layers as one tensor each, where that is exact.
 
     `config` is that of the checkpoint; without one no layer is understood, because the tensors
     alone do not tell.
@@ -142,7 +142,7 @@ def _ours(file: File, layer: _Packed, role: str) -> Iterator[memoryview]:
 def _recognised(layers: Layers, stem: str, config: Config | None) -> _Packed:
     """Return the GPTQ or AWQ layer `stem`, all of whose tensors fit each other and `config`."""
     if config is None:
-        raise Left("there is no configuration that says how it is quantised")
+        raise Left("there is no configuration that says how it is quantized")
     if config.method not in {"gptq", "awq"}:
         raise Left(f"the configuration speaks of {config.method}")
     if config.refusal is not None:
@@ -211,7 +211,7 @@ def _require_order(layers: Layers, layer: _Packed, config: Config) -> None:
     if "g_idx" not in layer.tensors:
         if config.is_ordered:
             return
-        raise Left("it was quantised in the order of activations, and its g_idx is not there")
+        raise Left("it was quantized in the order of activations, and its g_idx is not there")
     if not is_plain_order(
         _payload(layers.file, layer.tensors["g_idx"]), layer.inputs, layer.group_size
     ):
@@ -247,12 +247,12 @@ def _import_mlx(layers: Layers, stem: str, config: Config | None) -> None:
     if data.parts.get("data", _NO_PART).dtype != "u32":
         return  # a layer that happens to have scales and biases
     if config is None:
-        raise Left("there is no configuration that says how it is quantised")
+        raise Left("there is no configuration that says how it is quantized")
     if config.method != "mlx":
         raise Left(f"the configuration speaks of {config.method}")
     bits, group_size = config.of_layer(stem.removesuffix("."))
     if bits is None or group_size is None:
-        raise Left("the configuration says that it is not quantised, or how is not known")
+        raise Left("the configuration says that it is not quantized, or how is not known")
     for tensor in tensors.values():
         if tensor.layout != "dense" or tensor.attributes is not None or not tensor.shape:
             raise Left(f"{tensor.name} is no plain tensor")

@@ -55,7 +55,7 @@ def _pair(file: File, tensor: Tensor) -> tuple[Tensor, Tensor]:
 
     window = window_of(tensor, Reader(file, tensor))
     if window.is_scaled or window.sparse.dtype == "int4":
-        raise InvalidInput("quantised weights with scales have no packed form", code="dtype")
+        raise InvalidInput("quantized weights with scales have no packed form", code="dtype")
     dtype = "i8" if window.sparse.is_quantized else window.sparse.dtype
     form = semistructured.form_of(tensor.shape, dtype)
     rows, columns = tensor.shape

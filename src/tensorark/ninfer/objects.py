@@ -106,7 +106,7 @@ def import_objects(
         objects = [directory.stored(row) for row in range(len(directory.ids))]
         return write_set(
             planned,
-            _padded(objects_payload(objects, data), directory.payload_bytes),
+            _pad(objects_payload(objects, data), directory.payload_bytes),
             Path(target),
             overwrite=overwrite,
             progress=progress,
@@ -130,7 +130,7 @@ def _carried_plan(file: File, entry: str) -> Plan:
         ) from error
 
 
-def _padded(payload: Iterator[Any], nbytes: int) -> Iterator[Any]:
+def _pad(payload: Iterator[Any], nbytes: int) -> Iterator[Any]:
     """Yield a payload, and the zeros behind its last object."""
     done = 0
     for chunk in payload:

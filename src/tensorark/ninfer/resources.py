@@ -120,7 +120,7 @@ def replace_resources(
         require_suffix(target, ".ninfer")
         directory = directory_of(file.catalog.native, file.path)
         refuse_strays(gaps_of(file), file.path)
-        members, objects, fresh = _replaced(directory, replacements)
+        members, objects, fresh = _replace(directory, replacements)
         planned = plan(
             members,
             payload_size(objects),
@@ -145,7 +145,7 @@ def replace_resources(
         )
 
 
-def _replaced(
+def _replace(
     directory: Directory, replacements: Mapping[str, bytes]
 ) -> tuple[dict[str, Any], list[Stored], dict[str, bytes]]:
     """Return the new directory, its objects as placed, and the new bytes by object."""
@@ -170,7 +170,7 @@ def _replaced(
             records.insert(at + 1, {**records[at], "id": new})
             components[component]["resources"][role] = name = new
         fresh[name] = data
-    objects = _placed_anew(records, fresh)
+    objects = _place_anew(records, fresh)
     return {**directory.root, "components": components, "objects": records}, objects, fresh
 
 
@@ -187,7 +187,7 @@ def _free(name: str, taken: set[str]) -> str:
     return found
 
 
-def _placed_anew(records: list[dict[str, Any]], fresh: Mapping[str, bytes]) -> list[Stored]:
+def _place_anew(records: list[dict[str, Any]], fresh: Mapping[str, bytes]) -> list[Stored]:
     """Place objects one after the other in their order, rewriting offset and size in `records`."""
     placed: list[Stored] = []
     end = 0

@@ -71,7 +71,7 @@ class RestoredView:
         return values[start - first * width : stop - first * width]
 
 
-class Restored(Mapping[str, "ParameterView | RestoredView"]):
+class RestoredViews(Mapping[str, "ParameterView | RestoredView"]):
     """The parameters of an artifact by name, each as it takes the input that its author meant.
 
     Raises:
@@ -118,9 +118,9 @@ class Restored(Mapping[str, "ParameterView | RestoredView"]):
             refuse_role(each)
         if COLUMNS in found:
             raise _unclear(use.parameter, "a use permutes the input of a parameter")
-        return self._judged(use, found[SIGNS]) if SIGNS in found else None
+        return self._judge(use, found[SIGNS]) if SIGNS in found else None
 
-    def _judged(self, use: Use, found: Auxiliary) -> Array:
+    def _judge(self, use: Use, found: Auxiliary) -> Array:
         """Return the values of an auxiliary, which many uses may share; each is read once."""
         pieces = tuple(each.range for each in found.values.pieces)
         key = (pieces, found.parameter.shape[1:], found.parameter.formats)

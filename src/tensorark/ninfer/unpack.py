@@ -1,7 +1,7 @@
 """From a `.ninfer` back to safetensors: values, under the names of parameters or of authors.
 
 Decoding is exact: plain words stay as they are, and every other format is defined as float32
-values. What was lost when weights were quantised is not found again. Matrices whose
+values. What was lost when weights were quantized is not found again. Matrices whose
 uses rotate or permute inputs are turned back, rotated ones in float32. `rounded` makes bf16 of
 decoded values, which is lossy and only done when asked for.
 """
@@ -36,9 +36,9 @@ from tensorark.formats.safetensors import SAFETENSORS
 from tensorark.io.fileset import publish_folder
 from tensorark.io.inputs import operation
 from tensorark.io.publish import publish
-from tensorark.ninfer.pack.artifact import require_sound
 from tensorark.ninfer.resources import read_resource, resources
-from tensorark.ninfer.rotation import Restored, RestoredView
+from tensorark.ninfer.rotation import RestoredView, RestoredViews
+from tensorark.ninfer.soundness import require_sound
 from tensorark.writing.assembly import require_suffix
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def export_parameters(
     with files.open(source) as file:
         require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
-        views, shapes = Restored(file, directory), _shapes(directory)
+        views, shapes = RestoredViews(file, directory), _shapes(directory)
         tensors = {
             name: _tensor(name, shapes.get(name, view.shape), view, rounded=rounded)
             for name, view in views.items()
@@ -276,7 +276,7 @@ def _config(directory: Directory) -> dict[str, Any]:
 
 def _checkpoint_tensors(file: File, directory: Directory, *, rounded: bool) -> dict[str, Tensor]:
     root = "model.language_model." if "vision" in directory.components else "model."
-    views = Restored(file, directory)
+    views = RestoredViews(file, directory)
     sources: dict[str, tuple[Source, list[Parameter]]] = {}
     for each in _called(directory, root).values():
         if each.source is not None and each.component != "proposal":
@@ -291,7 +291,7 @@ def _checkpoint_tensors(file: File, directory: Directory, *, rounded: bool) -> d
         )
         dtype = _dtype(formats, rounded=rounded)
         if whole.axes is not None:
-            compute = partial(_turned, views[parts[0].name], whole, parts[0], dtype)
+            compute = partial(_turn, views[parts[0].name], whole, parts[0], dtype)
         else:
             compute = partial(_pieces, _ranges(views, runs), dtype)
         part = derive_part(compute, prod(whole.shape) * DTYPES[dtype], dtype)
@@ -331,7 +331,7 @@ def _runs(whole: Source, parts: list[Parameter]) -> list[_Run]:
     return kept
 
 
-def _ranges(views: Restored, runs: list[_Run]) -> list[tuple[View, int, int]]:
+def _ranges(views: RestoredViews, runs: list[_Run]) -> list[tuple[View, int, int]]:
     found = []
     for run in runs:
         shape = run.parameter.shape
@@ -341,7 +341,7 @@ def _ranges(views: Restored, runs: list[_Run]) -> list[tuple[View, int, int]]:
     return found
 
 
-def _turned(view: View, whole: Source, parameter: Parameter, dtype: str) -> Iterator[memoryview]:
+def _turn(view: View, whole: Source, parameter: Parameter, dtype: str) -> Iterator[memoryview]:
     """Yield a parameter with its axes as the checkpoint has them."""
     import numpy as np
 

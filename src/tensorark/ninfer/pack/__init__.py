@@ -1,16 +1,12 @@
-"""From a Hugging Face style checkpoint to a `.ninfer`, by a recipe; and back.
+"""From a Hugging Face style checkpoint to a `.ninfer`, by a recipe.
 
 Two stages: everything is decided and measured without reading a weight (`planned_artifact`), then
-it is written in one pass (`write_artifact`). Quantising is lossy by nature and only ever done
-because a recipe says so.
+it is written in one pass (`write_artifact`). Quantizing is lossy by nature and only ever done
+because a recipe says so. The way back is `tensorark.ninfer.unpack`.
 """
 
-from tensorark.ninfer.pack.artifact import (
-    ArtifactPlan,
-    convert_checkpoint,
-    planned_artifact,
-    write_artifact,
-)
+from tensorark.ninfer.pack.artifact import ArtifactPlan, planned_artifact, write_artifact
+from tensorark.ninfer.pack.convert import convert_checkpoint
 from tensorark.ninfer.pack.presets import PRESETS
 from tensorark.ninfer.pack.recipe import (
     Assignment,
@@ -19,7 +15,6 @@ from tensorark.ninfer.pack.recipe import (
     parse_recipe,
     read_recipe,
 )
-from tensorark.ninfer.unpack import export_checkpoint, export_parameters
 
 __all__ = [
     "PRESETS",
@@ -28,8 +23,6 @@ __all__ = [
     "Proposal",
     "Recipe",
     "convert_checkpoint",
-    "export_checkpoint",
-    "export_parameters",
     "parse_recipe",
     "planned_artifact",
     "read_recipe",

@@ -17,9 +17,9 @@ from tensorark.conversion.ledger import allow, check_kinds
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
-from tensorark.errors import InvalidInput, ReadFailed
+from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer import architecture
-from tensorark.formats.ninfer.directory import Directory, Stored
+from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.plan import (
     NewResource,
     NewTensor,
@@ -30,15 +30,15 @@ from tensorark.formats.ninfer.plan import (
     plan,
 )
 from tensorark.io.inputs import operation
-from tensorark.ninfer.pack.checkpoint import Checkpoint, opened
+from tensorark.ninfer.pack.checkpoint import Checkpoint
 from tensorark.ninfer.pack.config import component_configs
+from tensorark.ninfer.pack.leftovers import count_unchosen, find_untaken
 from tensorark.ninfer.pack.plan import Draft, Parent, auxiliary_shape, draft_of
 from tensorark.ninfer.pack.presets import PRESETS
-from tensorark.ninfer.pack.recipe import BASE, Recipe, read_recipe, require_matches
+from tensorark.ninfer.pack.recipe import BASE, Recipe, require_matches
 from tensorark.ninfer.pack.resources import find_resources
-from tensorark.ninfer.pack.untaken import unchosen, untaken
+from tensorark.ninfer.soundness import require_sound
 from tensorark.writing.artifact import objects_payload, turn_of, write_set
-from tensorark.writing.assembly import require_suffix
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -97,24 +97,6 @@ class ArtifactPlan:
         return rows
 
 
-def recipe_of(recipe: Recipe | PathLike) -> Recipe:
-    """Return a recipe: itself, one of the presets by name, or that of a file.
-
-    Raises:
-        InvalidInput: when a file holds none.
-        ReadFailed: when there is neither a preset nor a file of that name.
-    """
-    if isinstance(recipe, Recipe):
-        return recipe
-    if str(recipe) in PRESETS:
-        return PRESETS[str(recipe)]
-    try:
-        return read_recipe(recipe, PRESETS)
-    except ReadFailed as error:
-        error.hint = "presets are " + " ".join(PRESETS)
-        raise
-
-
 def planned_artifact(
     checkpoints: Mapping[str, Checkpoint],
     recipe: Recipe,
@@ -129,7 +111,7 @@ def planned_artifact(
     `resources` are files by role that take the place of those in the folder of `base`.
 
     Raises:
-        Unsupported: when a checkpoint is of another architecture, quantised in unknown ways, or has
+        Unsupported: when a checkpoint is of another architecture, quantized in unknown ways, or has
             tensors that become no parameter, unless `drop` has ``tensors``.
         InvalidInput: when config, recipe or resources do not fit.
         NotFound: when a tensor is missing, or a pattern of the recipe matches nothing.
@@ -146,7 +128,9 @@ def planned_artifact(
     own = [each for each in recipe.assignments if each not in _PRESET]
     require_matches(own, list(called))
     draft = draft_of(called, recipe, checkpoints)
-    left = [Loss("tensors", each) for each in untaken(checkpoints, called.values(), components)]
+    left = [
+        Loss("tensors", each) for each in find_untaken(checkpoints, called.values(), components)
+    ]
     dropped = allow(left, "an artifact", str(base.folder), drop)
     found = find_resources(base.folder, configs, resources or {})
     named = {
@@ -174,7 +158,7 @@ def planned_artifact(
         objects=objects,
         directory=members,
         dropped=dropped,
-        unchosen=unchosen(base, components),
+        unchosen=count_unchosen(base, components),
     )
 
 
@@ -281,7 +265,7 @@ def write_artifact(
     """
     import struct
 
-    from tensorark.ninfer.pack.weights import encoded
+    from tensorark.ninfer.pack.weights import encode
 
     parents = {each.id: each for each in made.parents}
 
@@ -290,7 +274,7 @@ def write_artifact(
             return iter((made.resources[stored.id],))
         if stored.id in made.divisors:
             return iter((struct.pack("<f", made.divisors[stored.id]),))
-        return encoded(parents[stored.id])
+        return encode(parents[stored.id])
 
     planned: Plan = plan(
         made.directory,
@@ -308,108 +292,3 @@ def write_artifact(
         overwrite=overwrite,
         progress=progress,
     )
-
-
-def require_sound(directory: Directory) -> None:
-    """Require an artifact to be what its architecture calls for.
-
-    Raises:
-        InvalidInput: when it is not; `code` is the rule that it breaks.
-        Unsupported: when the architecture is unknown.
-    """
-    findings = architecture.check(directory)
-    if findings:
-        first = findings[0]
-        raise InvalidInput(
-            f"the artifact does not fit its architecture: {first.detail}",
-            code=first.rule,
-            section=first.section,
-            where=first.where,
-            expected=first.expected,
-            found=first.found,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Converted:
-    """What converting a checkpoint gave: its files, none when nothing was written, and the plan.
-
-    `dropped` are tensors of the checkpoint that became no parameter, `unchosen` the components that
-    it has and nobody chose, with the number of their tensors.
-    """
-
-    __repr__ = brief
-
-    files: tuple[str, ...]
-    recipe: str
-    objects: tuple[Mapping[str, Any], ...]
-    payload_bytes: int
-    dropped: tuple[Loss, ...] = ()
-    unchosen: Mapping[str, int] = field(default_factory=dict)
-
-
-@operation()
-def convert_checkpoint(
-    folder: PathLike,
-    target: PathLike,
-    recipe: Recipe | PathLike,
-    *,
-    components: Sequence[str] = ("text",),
-    sources: Mapping[str, PathLike] | None = None,
-    resources: Mapping[str, PathLike] | None = None,
-    name: str | None = None,
-    artifact_id: bytes | None = None,
-    max_file_bytes: int | None = None,
-    drop: Collection[str] = (),
-    overwrite: bool = False,
-    dry_run: bool = False,
-    progress: Progress = lambda _done: None,
-) -> Converted:
-    """Write the checkpoint in `folder` as the artifact `target`, by a recipe.
-
-    `recipe` is a recipe, the name of a preset or a file. `sources` are further checkpoints by name:
-    ``dflash``, ``dflash2`` and ``mtp`` for those components, others as the recipe names them.
-    `resources` are files by role that take the place of those in the folder. Tensors that become no
-    parameter are refused, unless `drop` has ``tensors``. With `dry_run` all is decided and nothing
-    is written.
-
-    Raises:
-        Unsupported: when a checkpoint is of another architecture, quantised in unknown ways, or has
-            tensors that would be lost.
-        InvalidInput: when config, recipe, resources or values do not fit, the target exists, or its
-            suffix is that of another format.
-        NotFound: when a tensor is missing, or a pattern of the recipe matches nothing.
-        ReadFailed: when something cannot be read or written.
-    """
-    chosen = recipe_of(recipe)
-    with opened({BASE: folder, **(sources or {})}) as checkpoints:
-        require_suffix(target, ".ninfer")
-        made = planned_artifact(
-            checkpoints, chosen, components=components, resources=resources, name=name, drop=drop
-        )
-        files: list[str] = []
-        if dry_run and max_file_bytes is not None:  # the limit may leave no room
-            plan(
-                made.directory,
-                made.payload_bytes,
-                entry=Path(target).name,
-                artifact_id=bytes(16),
-                max_file_bytes=max_file_bytes,
-            )
-        if not dry_run:
-            files = write_artifact(
-                made,
-                target,
-                artifact_id=artifact_id,
-                max_file_bytes=max_file_bytes,
-                overwrite=overwrite,
-                progress=progress,
-            )
-        return Converted(
-            files=tuple(files),
-            recipe=chosen.name,
-            objects=tuple(made.table()),
-            payload_bytes=made.payload_bytes,
-            dropped=made.dropped,
-            unchosen=made.unchosen,
-        )

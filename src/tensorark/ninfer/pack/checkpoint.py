@@ -1,4 +1,4 @@
-"""A checkpoint as matrices of rows: plain tensors, and those that were quantised by others.
+"""A checkpoint as matrices of rows: plain tensors, and those that were quantized by others.
 
 Owns finding a parameter's rows among the tensors of a folder, reading a run of them, and the
 meaning of the tensors that compressed-tensors and ModelOpt put beside each other. Reads no more
@@ -77,7 +77,9 @@ _CHECKPOINT: Final = (
 
 
 @contextmanager
-def opened(folders: Mapping[str, str | os.PathLike[str]]) -> Iterator[dict[str, Checkpoint]]:
+def open_checkpoints(
+    folders: Mapping[str, str | os.PathLike[str]],
+) -> Iterator[dict[str, Checkpoint]]:
     """Open checkpoints by name, for as long as the context lasts.
 
     Raises:
@@ -293,7 +295,7 @@ def rows_of(checkpoint: Checkpoint, parameter: Parameter) -> Rows:
     Raises:
         NotFound: when a tensor is missing.
         InvalidInput: when it has another shape or type.
-        Unsupported: when it is quantised in a way that is not known.
+        Unsupported: when it is quantized in a way that is not known.
     """
     source = parameter.source
     if source is None:
@@ -344,7 +346,7 @@ def _rows(
         )
     is_plain = tensor.layout == "dense" and part.type is None and part.dtype in _PLAIN
     if encoding is None and not is_plain:
-        detail, hint = "the tensor is quantised in a way that is not known", None
+        detail, hint = "the tensor is quantized in a way that is not known", None
         if checkpoint.has(f"{tensor.name}_scale_inv"):
             detail = "FP8 weights with a scale for each block (weight_scale_inv) are not converted"
             hint = "no format of NInfer has scales of blocks; start from the checkpoint in bf16"
@@ -360,7 +362,7 @@ def _rows(
     runs = source.rows if source and source.rows is not None else ((0, prod(shape) // columns),)
     if encoding is not None:
         _check_scales(checkpoint, tensor.name, encoding, tuple(shape))
-    return Rows(checkpoint, tensor.name, columns, _joined(runs), axes, encoding)
+    return Rows(checkpoint, tensor.name, columns, _join(runs), axes, encoding)
 
 
 def _check_scales(
@@ -385,7 +387,7 @@ def _check_scales(
         )
 
 
-def _joined(runs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _join(runs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Join runs that follow each other."""
     found: list[tuple[int, int]] = []
     for start, stop in runs:

@@ -75,7 +75,7 @@ def _expert_groups(prefix: str, known: set[str]) -> Iterator[Group]:
         yield tuple(downs)
 
 
-def expanded(group: Group, names: Sequence[str]) -> list[Group]:
+def expand(group: Group, names: Sequence[str]) -> list[Group]:
     """Return a group with `{}` in its names once for each layer that has them all.
 
     Raises:

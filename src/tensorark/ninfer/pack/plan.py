@@ -1,7 +1,7 @@
 """What an artifact of a checkpoint will hold, before a weight is read: objects, bindings, uses.
 
 Owns the decisions: which parameters share an object, in which format, at what size. Only the
-divisors that come with quantised checkpoints are read here.
+divisors that come with quantized checkpoints are read here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tensorark.formats.ninfer.architecture import Parameter
 from tensorark.formats.ninfer.architecture.model import HEAD, TOKEN_IDS
 from tensorark.layouts.ninfer.geometry import CONTIGUOUS, LAYOUT_OF, NVFP4, geometry, misfit
 from tensorark.ninfer.pack.checkpoint import Checkpoint, Rows, rows_of
-from tensorark.ninfer.pack.packing import Group, expanded, pack, standard_groups
+from tensorark.ninfer.pack.packing import Group, expand, pack, standard_groups
 from tensorark.ninfer.pack.recipe import BASE, IMPORT, Choice, Recipe, choose
 
 DEFAULT_POLICY: Final = "A16Only"
@@ -71,7 +71,7 @@ class Draft:
 
 
 @dataclass(slots=True)
-class _Work:
+class _Facts:
     """The parameters of an artifact, and what was found out about each."""
 
     parameters: Mapping[str, Parameter]
@@ -92,16 +92,16 @@ def draft_of(
     Raises:
         NotFound: when a tensor or a named source is missing.
         InvalidInput: when the recipe asks for what cannot be, naming the parameter.
-        Unsupported: when a checkpoint is quantised in a way that is not known.
+        Unsupported: when a checkpoint is quantized in a way that is not known.
     """
-    work = _Work(parameters, recipe)
+    facts = _Facts(parameters, recipe)
     for name, parameter in parameters.items():
-        work.choices[name] = _choice(recipe, parameter)
-        work.members[name] = _member(work, checkpoints, parameter)
-    _share(work)
-    own = [name for name in parameters if name not in work.shared]
-    parents = _parents(work, own)
-    return _bound(work, parents)
+        facts.choices[name] = _choice(recipe, parameter)
+        facts.members[name] = _member(facts, checkpoints, parameter)
+    _share(facts)
+    own = [name for name in parameters if name not in facts.shared]
+    parents = _parents(facts, own)
+    return _bind(facts, parents)
 
 
 def _choice(recipe: Recipe, parameter: Parameter) -> Choice:
@@ -110,8 +110,8 @@ def _choice(recipe: Recipe, parameter: Parameter) -> Choice:
     return choose(recipe, parameter)
 
 
-def _member(work: _Work, checkpoints: Mapping[str, Checkpoint], parameter: Parameter) -> Member:
-    choice, proposal = work.choices[parameter.name], work.recipe.proposal
+def _member(facts: _Facts, checkpoints: Mapping[str, Checkpoint], parameter: Parameter) -> Member:
+    choice, proposal = facts.choices[parameter.name], facts.recipe.proposal
     if parameter.name == TOKEN_IDS and proposal is not None:
         return Member(parameter, None, proposal.token_ids)
     source = choice.source
@@ -126,8 +126,8 @@ def _member(work: _Work, checkpoints: Mapping[str, Checkpoint], parameter: Param
             found=" ".join(checkpoints),
         )
     if parameter.name == HEAD and proposal is not None and proposal.token_ids:
-        parameter = _selected(parameter, proposal.token_ids)
-    found = rows_of(checkpoints[source], _rerooted(parameter, checkpoints, source))
+        parameter = _select(parameter, proposal.token_ids)
+    found = rows_of(checkpoints[source], _reroot(parameter, checkpoints, source))
     if choice.method == IMPORT and found.encoding != choice.format:
         raise InvalidInput(
             f"the checkpoint does not hold {parameter.name} as {choice.format}",
@@ -139,7 +139,7 @@ def _member(work: _Work, checkpoints: Mapping[str, Checkpoint], parameter: Param
     return Member(parameter, found)
 
 
-def _selected(parameter: Parameter, ids: tuple[int, ...]) -> Parameter:
+def _select(parameter: Parameter, ids: tuple[int, ...]) -> Parameter:
     """Return a proposal head as the rows of some tokens, in their order."""
     source = parameter.source
     if source is None:
@@ -147,9 +147,7 @@ def _selected(parameter: Parameter, ids: tuple[int, ...]) -> Parameter:
     return replace(parameter, source=replace(source, rows=tuple((each, each + 1) for each in ids)))
 
 
-def _rerooted(
-    parameter: Parameter, checkpoints: Mapping[str, Checkpoint], source: str
-) -> Parameter:
+def _reroot(parameter: Parameter, checkpoints: Mapping[str, Checkpoint], source: str) -> Parameter:
     """Return a parameter of the text model with the names that another checkpoint gives it."""
     old, new = checkpoints[BASE].text_root, checkpoints[source].text_root
     found = parameter.source
@@ -163,32 +161,32 @@ def _rerooted(
 # ------------------------------------------------------------------------------------------ sharing
 
 
-def _share(work: _Work) -> None:
+def _share(facts: _Facts) -> None:
     """Give tied and shared parameters one binding, where they come out as the same bytes."""
-    names = list(work.parameters)
+    names = list(facts.parameters)
     pairs = [("text/output_head", "text/token_embedding")]
-    if pairs[0][0] in work.parameters and _same(work, *pairs[0]):
-        work.shared[pairs[0][0]] = pairs[0][1]
-    for pair in work.recipe.share:
+    if pairs[0][0] in facts.parameters and _same(facts, *pairs[0]):
+        facts.shared[pairs[0][0]] = pairs[0][1]
+    for pair in facts.recipe.share:
         component = pair[0].partition("/")[0]
         if not any(name.startswith(component + "/") for name in names):
             continue  # a component that is not converted
-        for second, first in expanded(pair, names):
-            if not _same(work, second, first):
+        for second, first in expand(pair, names):
+            if not _same(facts, second, first):
                 raise InvalidInput(
                     f"{second} and {first} cannot be shared: they are not the same weights",
                     code="recipe",
                     where=(second,),
                 )
-            work.shared[second] = first
+            facts.shared[second] = first
 
 
-def _same(work: _Work, second: str, first: str) -> bool:
+def _same(facts: _Facts, second: str, first: str) -> bool:
     """Tell whether two parameters are the same weights in the same format."""
-    one, other = work.members[first], work.members[second]
+    one, other = facts.members[first], facts.members[second]
     if one.rows is None or other.rows is None:
         return False
-    a, b = work.choices[first], work.choices[second]
+    a, b = facts.choices[first], facts.choices[second]
     return (
         (one.rows.checkpoint.folder, one.rows.name, one.rows.runs)
         == (other.rows.checkpoint.folder, other.rows.name, other.rows.runs)
@@ -200,11 +198,11 @@ def _same(work: _Work, second: str, first: str) -> bool:
 # ------------------------------------------------------------------------------------------ parents
 
 
-def _parents(work: _Work, names: list[str]) -> list[Parent]:
+def _parents(facts: _Facts, names: list[str]) -> list[Parent]:
     def groups() -> Iterator[Group]:
-        for group in work.recipe.fuse:
-            for each in expanded(group, names):
-                reason = _misfits(work, each)
+        for group in facts.recipe.fuse:
+            for each in expand(group, names):
+                reason = _misfits(facts, each)
                 if reason is not None:
                     raise InvalidInput(
                         f"the recipe fuses what does not fit together: {reason}",
@@ -213,35 +211,35 @@ def _parents(work: _Work, names: list[str]) -> list[Parent]:
                         found=" ".join(each[:4]),
                     )
                 yield each
-        if work.recipe.standard:
+        if facts.recipe.standard:
             yield from standard_groups(names)
 
     def fits(group: Group) -> bool:
         explicit = group in fused
-        apart = any(work.choices[each].separate for each in group)
-        return explicit or (not apart and _misfits(work, group, strict=True) is None)
+        apart = any(facts.choices[each].separate for each in group)
+        return explicit or (not apart and _misfits(facts, group, strict=True) is None)
 
-    fused = {each for group in work.recipe.fuse for each in expanded(group, names)}
+    fused = {each for group in facts.recipe.fuse for each in expand(group, names)}
     packed = pack(names, groups(), fits)
-    return [_parent(work, index, group) for index, group in enumerate(packed)]
+    return [_parent(facts, index, group) for index, group in enumerate(packed)]
 
 
-def _misfits(work: _Work, group: Group, *, strict: bool = False) -> str | None:
+def _misfits(facts: _Facts, group: Group, *, strict: bool = False) -> str | None:
     """Say why parameters cannot share a parent; `strict` asks for the same nvfp4 divisor too."""
     first = group[0]
     for name in group:
-        a, b = work.choices[first], work.choices[name]
+        a, b = facts.choices[first], facts.choices[name]
         if (a.format, a.method) != (b.format, b.method):
             return f"{name} has another format or method than {first}"
-        if work.parameters[name].component != work.parameters[first].component:
+        if facts.parameters[name].component != facts.parameters[first].component:
             return f"{name} belongs to another component than {first}"
-        if work.parameters[name].shape[1:] != work.parameters[first].shape[1:]:
+        if facts.parameters[name].shape[1:] != facts.parameters[first].shape[1:]:
             return f"{name} has other columns than {first}"
         if name == TOKEN_IDS:
             return f"{name} is stored alone"
-    if work.choices[first].method == IMPORT and work.choices[first].format == NVFP4:
-        divisors = {_divisor(work, name) for name in group}
-        rows = {work.parameters[name].shape[0] for name in group}
+    if facts.choices[first].method == IMPORT and facts.choices[first].format == NVFP4:
+        divisors = {_divisor(facts, name) for name in group}
+        rows = {facts.parameters[name].shape[0] for name in group}
         if len(divisors) > 1 and strict:
             return "the divisors differ"
         if len(divisors) > 1 and len(rows) > 1:
@@ -249,21 +247,21 @@ def _misfits(work: _Work, group: Group, *, strict: bool = False) -> str | None:
     return None
 
 
-def _divisor(work: _Work, name: str) -> bytes:
-    rows = work.members[name].rows
+def _divisor(facts: _Facts, name: str) -> bytes:
+    rows = facts.members[name].rows
     return b"" if rows is None else rows.divisor.tobytes()
 
 
-def _parent(work: _Work, index: int, group: Group) -> Parent:
+def _parent(facts: _Facts, index: int, group: Group) -> Parent:
     from tensorark.layouts.ninfer.make import method_of
 
-    members = tuple(work.members[name] for name in group)
-    choice, shape = work.choices[group[0]], members[0].parameter.shape
+    members = tuple(facts.members[name] for name in group)
+    choice, shape = facts.choices[group[0]], members[0].parameter.shape
     if len(group) > 1:
         shape = (sum(each.parameter.shape[0] for each in members), *shape[1:])
     divisors = 1
     if choice.method == IMPORT and choice.format == NVFP4:
-        different = {_divisor(work, name) for name in group}
+        different = {_divisor(facts, name) for name in group}
         divisors = len(group) if len(different) > 1 else 1
     reason = misfit(choice.format, LAYOUT_OF[choice.format], shape, divisors)
     if reason is not None:
@@ -288,7 +286,7 @@ def _parent(work: _Work, index: int, group: Group) -> Parent:
 # ----------------------------------------------------------------------------------------- bindings
 
 
-def _bound(work: _Work, parents: list[Parent]) -> Draft:
+def _bind(facts: _Facts, parents: list[Parent]) -> Draft:
     held: dict[str, dict[str, Any]] = {}
     for parent in parents:
         begin = 0
@@ -300,8 +298,8 @@ def _bound(work: _Work, parents: list[Parent]) -> Draft:
                 part = {"object": parent.id, "range": [begin, end]}
                 held[member.parameter.name] = {"parts": [part]}
             begin = end
-    bindings = {name: held[work.shared.get(name, name)] for name in work.parameters}
-    uses, auxiliaries = _uses(work, parents)
+    bindings = {name: held[facts.shared.get(name, name)] for name in facts.parameters}
+    uses, auxiliaries = _uses(facts, parents)
     return Draft(
         parents=tuple(parents),
         auxiliaries=tuple(auxiliaries),
@@ -310,18 +308,18 @@ def _bound(work: _Work, parents: list[Parent]) -> Draft:
     )
 
 
-def _uses(work: _Work, parents: list[Parent]) -> tuple[list[dict[str, Any]], list[Auxiliary]]:
+def _uses(facts: _Facts, parents: list[Parent]) -> tuple[list[dict[str, Any]], list[Auxiliary]]:
     divisors = _input_divisors(parents)
     auxiliaries: list[Auxiliary] = []
     uses = []
-    for name, parameter in work.parameters.items():
+    for name, parameter in facts.parameters.items():
         for given in parameter.inputs:
             use: dict[str, Any] = {
                 "parameter": name,
                 "input": given,
-                "activation_policy": work.choices[name].policy or DEFAULT_POLICY,
+                "activation_policy": facts.choices[name].policy or DEFAULT_POLICY,
             }
-            divisor = divisors.get(work.shared.get(name, name))
+            divisor = divisors.get(facts.shared.get(name, name))
             if divisor is not None and use["activation_policy"] == "AllowA4":
                 auxiliary = Auxiliary(f"auxiliary/{len(auxiliaries):06}", divisor)
                 auxiliaries.append(auxiliary)

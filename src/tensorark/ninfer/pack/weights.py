@@ -42,7 +42,7 @@ _KEPT: Final = 16 << 20
 _COPIED: Final = 1 << 20
 
 
-def encoded(parent: Parent) -> Iterator[bytes | memoryview]:
+def encode(parent: Parent) -> Iterator[bytes | memoryview]:
     """Yield the bytes of an object, in order.
 
     Raises:
@@ -76,7 +76,7 @@ def _planes(parent: Parent) -> Iterator[bytes | memoryview]:
     first, *behind = whole.planes
     with ExitStack() as files:
         waiting = {each.role: files.enter_context(SpooledTemporaryFile(_KEPT)) for each in behind}
-        for planes in _encoded_rows(parent, whole):
+        for planes in _encode_rows(parent, whole):
             yield planes[first.role].reshape(-1).data
             for each in behind:
                 if each.role in planes:
@@ -90,7 +90,7 @@ def _planes(parent: Parent) -> Iterator[bytes | memoryview]:
             end = each.offset + each.nbytes
 
 
-def _encoded_rows(parent: Parent, whole: Geometry) -> Iterator[Mapping[str, Octets]]:
+def _encode_rows(parent: Parent, whole: Geometry) -> Iterator[Mapping[str, Octets]]:
     """Yield the planes of some rows after the other; divisors come last."""
     step = max(whole.unit, BLOCK // whole.columns // whole.unit * whole.unit)
     divisors = _divisors(parent, step)
@@ -98,7 +98,7 @@ def _encoded_rows(parent: Parent, whole: Geometry) -> Iterator[Mapping[str, Octe
         stop = min(start + step, whole.rows)
         with _about(*_between(parent, start, stop)):
             if parent.method == IMPORT:
-                yield _imported(parent, whole, start, stop)
+                yield _import(parent, whole, start, stop)
             else:
                 values = _values(parent, start, stop)
                 method = cast("Method", parent.method)
@@ -126,7 +126,7 @@ def _divisors(parent: Parent, step: int) -> npt.NDArray[np.float32] | None:
         return np.array([nvfp4.divisor_of(largest)], np.float32)
 
 
-def _imported(parent: Parent, whole: Geometry, start: int, stop: int) -> dict[str, Octets]:
+def _import(parent: Parent, whole: Geometry, start: int, stop: int) -> dict[str, Octets]:
     """Return the planes of rows whose codes and scales are taken as they are, having judged them.
 
     Raises:

@@ -23,10 +23,10 @@ _BESIDE_WEIGHTS = (
     "input_global_scale",
     "input_scale",
 )
-"""What compressed-tensors and ModelOpt put beside a quantised weight."""
+"""What compressed-tensors and ModelOpt put beside a quantized weight."""
 
 
-def untaken(
+def find_untaken(
     checkpoints: Mapping[str, Checkpoint],
     parameters: Collection[Parameter],
     components: Collection[str],
@@ -48,7 +48,7 @@ def untaken(
     ]
 
 
-def unchosen(checkpoint: Checkpoint, components: Collection[str]) -> dict[str, int]:
+def count_unchosen(checkpoint: Checkpoint, components: Collection[str]) -> dict[str, int]:
     """Return the components that a checkpoint has and nobody chose, with their tensors."""
     found = {
         component: sum(name.startswith(prefix) for name in checkpoint.file)
