@@ -12,7 +12,7 @@ from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
 from tensorark.conversion.ledger import Settled, among, settle
 from tensorark.conversion.pipeline import target_of
-from tensorark.core.model import Catalog, Part, Tensor
+from tensorark.core.model import NORMAL, Catalog, Part, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.edit.account import Mended, write
@@ -21,6 +21,7 @@ from tensorark.errors import InvalidInput, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.derived import DerivedFile, derive_part
 from tensorark.formats.format import Format
+from tensorark.formats.zt import ZT
 from tensorark.io.inputs import operation
 from tensorark.wire.attributes import added
 
@@ -51,7 +52,7 @@ def join(
     kind = target_of(target, format)
     with ExitStack() as opened:
         models = [opened.enter_context(files.open(each)) for each in sources]
-        if kind.name == "zt":
+        if kind is ZT:
             models = [
                 as_zt_model(each) if each.format.normalize is not None else each for each in models
             ]
@@ -86,7 +87,7 @@ def _join(
                     where=("objects", name),
                 )
             tensors[name] = _move(file, tensor) if number else tensor
-    catalog = Catalog("zt", tensors, attributes, None, files[0].catalog.files)
+    catalog = Catalog(NORMAL, tensors, attributes, None, files[0].catalog.files)
     return DerivedFile(files[0], catalog), settled
 
 

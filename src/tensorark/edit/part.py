@@ -8,7 +8,7 @@ from pathlib import Path
 from tensorark import files
 from tensorark.conversion.ledger import settle
 from tensorark.conversion.pipeline import target_of
-from tensorark.core.model import Catalog
+from tensorark.core.model import NORMAL, Catalog
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.edit.account import Mended, write
@@ -54,7 +54,7 @@ def part(
             name = f"{goal.stem}-{number:05}-of-{len(groups):05}{goal.suffix}"
             chosen = {each: file.catalog.tensors[each] for each in names}
             attributes = without_order(file.catalog.attributes)
-            piece = DerivedFile(file, Catalog("zt", chosen, attributes, None))
+            piece = DerivedFile(file, Catalog(NORMAL, chosen, attributes, None))
             pieces.append(settle(piece, kind, goal.with_name(name), options))
         return [write(each) for each in pieces]
 

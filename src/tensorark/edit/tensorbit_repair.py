@@ -15,7 +15,7 @@ from tensorark.conversion.ledger import settle
 from tensorark.conversion.pipeline import target_of
 from tensorark.core.conversation import drive
 from tensorark.core.matching import choose
-from tensorark.core.model import Catalog, Tensor
+from tensorark.core.model import NORMAL, Catalog, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.edit.account import Mended, write
@@ -198,7 +198,7 @@ class _Repair:
     def result(self) -> File:
         """Return the model as a target writes it."""
         catalog = Catalog(
-            "zt", self.tensors, self.attributes or None, None, self.file.catalog.files
+            NORMAL, self.tensors, self.attributes or None, None, self.file.catalog.files
         )
         file = DerivedFile(self.file, catalog)
         file.origin = replace(file.origin, native=self.record)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tensorark.core.model import Catalog, Encoded, Part, Tensor
+from tensorark.core.model import NORMAL, Catalog, Encoded, Part, Tensor
 from tensorark.core.rules import Reading
 from tensorark.files.file import CHUNK, File
 from tensorark.layouts.payload import Ranges
@@ -39,7 +39,7 @@ def derive_part(compute: Pieces, nbytes: int, dtype: str, type_: str | None = No
 
 def derive_file(file: File, tensors: Mapping[str, Tensor]) -> File:
     """Return `file` in the terms of `.zt`, with other tensors and its own attributes."""
-    catalog = Catalog("zt", tensors, file.catalog.attributes, None, file.catalog.files)
+    catalog = Catalog(NORMAL, tensors, file.catalog.attributes, None, file.catalog.files)
     return DerivedFile(file, catalog)
 
 

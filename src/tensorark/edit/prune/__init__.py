@@ -120,7 +120,7 @@ def prune(
         raise InvalidInput(detail, code="option", expected="one of them")
     with ExitStack() as opened:
         file = opened.enter_context(files.open(source))
-        if kind.name == "zt":  # which takes what is no tensor, too
+        if kind.holds_resources:
             file = as_zt_model(file)
         given = Given(*(_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)

@@ -19,6 +19,7 @@ from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer import architecture
+from tensorark.formats.ninfer.architecture.text import MOE
 from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.plan import (
     NewResource,
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 PathLike = str | os.PathLike[str]
-
-_MOE: Final = "Qwen3_5MoeForCausalLM"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +182,7 @@ def _require_drafts(checkpoints: Mapping[str, Checkpoint], components: Sequence[
 
 
 def _require_family(recipe: Recipe, text: Mapping[str, Any]) -> None:
-    experts = text["architectures"] == [_MOE]
+    experts = text["architectures"] == [MOE]
     if recipe.experts is not None and recipe.experts != experts:
         kind = "with" if recipe.experts else "without"
         raise InvalidInput(

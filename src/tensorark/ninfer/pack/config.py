@@ -10,54 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tensorark.errors import InvalidInput, Unsupported, quoted
-from tensorark.formats.ninfer.architecture import problems
+from tensorark.formats.ninfer.architecture import draft, problems, text, vision
 from tensorark.wire.json import Real
 
 Config = Mapping[str, Any]
 
 _DENSE: Final = "Qwen3_5ForCausalLM"
-_MOE: Final = "Qwen3_5MoeForCausalLM"
 
 SOURCES: Final[Mapping[str, str]] = {
     _DENSE: _DENSE,
     "Qwen3_5ForConditionalGeneration": _DENSE,
-    _MOE: _MOE,
-    "Qwen3_5MoeForConditionalGeneration": _MOE,
+    text.MOE: text.MOE,
+    "Qwen3_5MoeForConditionalGeneration": text.MOE,
 }
 """The text architecture that each architecture of a checkpoint stands for."""
 
-_TEXT: Final = ("hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings")
-_ATTENTION: Final = ("num_attention_heads", "num_key_value_heads", "head_dim")
-_LINEAR: Final = (
-    "linear_num_key_heads",
-    "linear_key_head_dim",
-    "linear_num_value_heads",
-    "linear_value_head_dim",
-    "linear_conv_kernel_dim",
-)
-_EXPERTS: Final = (
-    "num_experts",
-    "num_experts_per_tok",
-    "moe_intermediate_size",
-    "shared_expert_intermediate_size",
-)
-_VISION: Final = (
-    "depth",
-    "hidden_size",
-    "intermediate_size",
-    "num_heads",
-    "patch_size",
-    "temporal_patch_size",
-    "spatial_merge_size",
-    "num_position_embeddings",
-)
-_DRAFT: Final = (
-    "intermediate_size",
-    *_ATTENTION,
-    "num_hidden_layers",
-    "max_position_embeddings",
-)
-_DFLASH2: Final = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
 _EPSILON: Final = Real("1e-06")
 _THETA: Final = 10_000_000
 
@@ -81,8 +48,7 @@ def component_configs(
         if name == "vision":
             found[name] = _vision(source, found["text"])
         elif name == "mtp":
-            moe = found["text"]["architectures"] == [_MOE]
-            found[name] = {"architectures": ["Qwen3_5MoeMTP" if moe else "Qwen3_5MTP"]}
+            found[name] = {"architectures": [text.MTP[found["text"]["architectures"][0]]]}
         elif name in {"dflash", "dflash2"}:
             found[name] = _draft(name, drafts[name], found["text"])
         elif name != "text":
@@ -125,22 +91,21 @@ def _text(source: Config, *, predicted: bool) -> dict[str, Any]:
     if predicted:
         _require(raw, "mtp_num_hidden_layers", 1)
         _require(raw, "mtp_use_dedicated_embeddings", value=False)
-    moe = architecture == _MOE
     result: dict[str, Any] = {
         "architectures": [architecture],
-        "model_type": "qwen3_5_moe_text" if moe else "qwen3_5_text",
+        "model_type": text.ARCHITECTURES[architecture],
     }
-    _keep(result, raw, _TEXT)
+    _keep(result, raw, text.SIZES)
     tied = raw.get("tie_word_embeddings", source.get("tie_word_embeddings", False))
     result["tie_word_embeddings"] = tied
     result["rms_norm_eps"] = raw.get("rms_norm_eps", _EPSILON)
     result["layer_types"] = layers = _layer_types(raw)
     if "full_attention" in layers or predicted:
-        _keep(result, raw, _ATTENTION)
+        _keep(result, raw, text.ATTENTION_SIZES)
         result["rope_parameters"] = _rope(raw)
     if "linear_attention" in layers:
-        _keep(result, raw, _LINEAR)
-    _keep(result, raw, _EXPERTS if moe else ("intermediate_size",))
+        _keep(result, raw, text.LINEAR_SIZES)
+    _keep(result, raw, text.EXPERT_SIZES if architecture == text.MOE else ("intermediate_size",))
     return result
 
 
@@ -177,7 +142,7 @@ def _rope_source(raw: Config) -> Config:
     return rope
 
 
-def _vision(source: Config, text: Config) -> dict[str, Any]:
+def _vision(source: Config, of_text: Config) -> dict[str, Any]:
     raw = source.get("vision_config")
     if not isinstance(raw, Mapping):
         raise InvalidInput(
@@ -188,15 +153,15 @@ def _vision(source: Config, text: Config) -> dict[str, Any]:
     _require(raw, "in_channels", 3)
     _require(raw, "hidden_act", "gelu_pytorch_tanh")
     _require(raw, "deepstack_visual_indexes", [])
-    _require(raw, "out_hidden_size", text["hidden_size"])
-    moe = text["architectures"] == [_MOE]
-    result: dict[str, Any] = {"model_type": "qwen3_5_moe_vision" if moe else "qwen3_5_vision"}
-    _keep(result, raw, _VISION)
+    _require(raw, "out_hidden_size", of_text["hidden_size"])
+    experts = of_text["architectures"] == [text.MOE]
+    result: dict[str, Any] = {"model_type": vision.MODEL_TYPES[experts]}
+    _keep(result, raw, vision.SIZES)
     return result
 
 
-def _draft(name: str, raw: Config, text: Config) -> dict[str, Any]:
-    architecture = "DFlash2DraftModel" if name == "dflash2" else "DFlashDraftModel"
+def _draft(name: str, raw: Config, of_text: Config) -> dict[str, Any]:
+    architecture = draft.ARCHITECTURES[name]
     if raw.get("architectures") != [architecture]:
         raise Unsupported(
             f"the checkpoint for {name} is of another architecture",
@@ -210,13 +175,13 @@ def _draft(name: str, raw: Config, text: Config) -> dict[str, Any]:
         ("hidden_act", "silu"),
         ("attention_bias", False),
         ("is_causal", False),
-        ("hidden_size", text["hidden_size"]),
-        ("vocab_size", text["vocab_size"]),
-        ("num_target_layers", text["num_hidden_layers"]),
+        ("hidden_size", of_text["hidden_size"]),
+        ("vocab_size", of_text["vocab_size"]),
+        ("num_target_layers", of_text["num_hidden_layers"]),
     ):
         _require(raw, key, value)
     result: dict[str, Any] = {"architectures": [architecture], "model_type": "qwen3"}
-    _keep(result, raw, _DRAFT)
+    _keep(result, raw, draft.SIZES)
     result["rms_norm_eps"] = raw.get("rms_norm_eps", _EPSILON)
     theta = _rope_source(raw).get("rope_theta", raw.get("rope_theta", _THETA))
     result["rope_parameters"] = {"rope_theta": theta}
@@ -228,7 +193,7 @@ def _draft(name: str, raw: Config, text: Config) -> dict[str, Any]:
     if isinstance(own, Mapping):
         _keep(kept, own, ("target_layer_ids", "mask_token_id"))
         if name == "dflash2":
-            _keep(kept, own, _DFLASH2)
+            _keep(kept, own, draft.SECOND_SIZES)
     result["dflash_config"] = kept
     return result
 

@@ -9,22 +9,20 @@ from typing import Any, Final
 
 from tensorark.formats.ninfer.architecture.fields import Fields, Problem
 from tensorark.formats.ninfer.architecture.parameter import Parameter, plain
-from tensorark.formats.ninfer.architecture.text import Text, dense
+from tensorark.formats.ninfer.architecture.text import ATTENTION_SIZES, Text, dense
 
 ARCHITECTURES: Final[Mapping[str, str]] = MappingProxyType(
     {"dflash": "DFlashDraftModel", "dflash2": "DFlash2DraftModel"}
 )
 """The architecture of each component."""
 
-_SIZES: Final = (
+SIZES: Final = (
     "intermediate_size",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
+    *ATTENTION_SIZES,
     "num_hidden_layers",
     "max_position_embeddings",
 )
-_SECOND: Final = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
+SECOND_SIZES: Final = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
 _LAYERS: Final = frozenset({"sliding_attention", "full_attention"})
 
 
@@ -51,7 +49,7 @@ def problems(component: str, config: Mapping[str, Any], text: Text) -> Iterator[
         detail = "not the architecture of the component"
         yield Problem(("architectures",), detail, ARCHITECTURES[component])
     yield from fields.exactly("model_type", "qwen3")
-    for key in _SIZES:
+    for key in SIZES:
         yield from fields.positive(key)
     yield from fields.multiple("num_attention_heads", "num_key_value_heads")
     yield from fields.real("rms_norm_eps")
@@ -86,7 +84,7 @@ def _own_problems(component: str, config: Mapping[str, Any], text: Text) -> Iter
         yield Problem((*place, "mask_token_id"), detail, expected)
     if component == "dflash2":
         inner = Fields(own, place)
-        for key in _SECOND:
+        for key in SECOND_SIZES:
             yield from inner.positive(key)
         if inner.number("conv_group_size") and text.hidden % inner.number("conv_group_size"):
             detail = "does not divide the hidden width"

@@ -52,15 +52,16 @@ class Text:
     shared_width: int = 0
 
 
-_ATTENTION: Final = ("num_attention_heads", "num_key_value_heads", "head_dim")
-_LINEAR: Final = (
+SIZES: Final = ("hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings")
+ATTENTION_SIZES: Final = ("num_attention_heads", "num_key_value_heads", "head_dim")
+LINEAR_SIZES: Final = (
     "linear_num_key_heads",
     "linear_key_head_dim",
     "linear_num_value_heads",
     "linear_value_head_dim",
     "linear_conv_kernel_dim",
 )
-_EXPERTS: Final = (
+EXPERT_SIZES: Final = (
     "num_experts",
     "num_experts_per_tok",
     "moe_intermediate_size",
@@ -76,23 +77,23 @@ def problems(config: Mapping[str, Any], *, predicted: bool) -> Iterator[Problem]
         yield Problem(("architectures",), "an unknown architecture", " or ".join(ARCHITECTURES))
         return
     yield from fields.exactly("model_type", ARCHITECTURES[architecture])
-    needed = ["hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings"]
+    needed = [*SIZES]
     layers = config.get("layer_types")
     if (isinstance(layers, list) and ATTENTION in layers) or predicted:
-        needed += _ATTENTION
+        needed += ATTENTION_SIZES
     if isinstance(layers, list) and LINEAR in layers:
-        needed += _LINEAR
-    needed += _EXPERTS if architecture == MOE else ["intermediate_size"]
+        needed += LINEAR_SIZES
+    needed += EXPERT_SIZES if architecture == MOE else ["intermediate_size"]
     for key in needed:
         yield from fields.positive(key)
     yield from fields.real("rms_norm_eps")
     if type(config.get("tie_word_embeddings")) is not bool:
         yield Problem(("tie_word_embeddings",), "not a truth value", "true or false")
     yield from _layer_problems(fields)
-    if _ATTENTION[0] in needed:
+    if ATTENTION_SIZES[0] in needed:
         yield from fields.multiple("num_attention_heads", "num_key_value_heads")
         yield from _rope_problems(fields)
-    if _LINEAR[0] in needed:
+    if LINEAR_SIZES[0] in needed:
         yield from fields.multiple("linear_num_value_heads", "linear_num_key_heads")
     if architecture == MOE and fields.number("num_experts_per_tok") > fields.number("num_experts"):
         yield Problem(
