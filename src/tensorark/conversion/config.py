@@ -161,7 +161,7 @@ def _gptq(part: Mapping[str, object]) -> Config:
         refusal = f"the checkpoint format {stored!r} is not known"
     if part.get("dynamic"):
         refusal = "its layers are quantized in different ways (dynamic)"
-    return _sized(
+    return _with_size(
         Config(
             method="gptq",
             zeros_less=int(stored == "gptq"),
@@ -182,7 +182,7 @@ def _awq(part: Mapping[str, object]) -> Config:
     if bits != 4:
         refusal = f"AWQ with {bits!r} bits is not known"
     group_size = part.get("group_size", part.get("q_group_size"))
-    return _sized(Config(method="awq", refusal=refusal), bits, group_size)
+    return _with_size(Config(method="awq", refusal=refusal), bits, group_size)
 
 
 def _mlx(part: Mapping[str, object]) -> Config:
@@ -197,7 +197,7 @@ def _mlx(part: Mapping[str, object]) -> Config:
     )
 
 
-def _sized(config: Config, bits: object, group_size: object) -> Config:
+def _with_size(config: Config, bits: object, group_size: object) -> Config:
     """Return `config` with bits and group size, or with the reason why they are not usable."""
     if type(bits) is not int or bits not in _BITS:
         return replace(config, refusal=config.refusal or f"{bits!r} bits do not divide words")

@@ -212,11 +212,11 @@ def _import_pruned(layers: Layers, name: str) -> None:
 def _mask(file: File, weight: Tensor, flags: Callable[[], Iterator[Bits]]) -> Tensor:
     """Return weights of which those without their flag are zeros."""
     part = weight.parts["data"]
-    data = derive_part(partial(_masked, file, weight, flags), part.nbytes, part.dtype)
+    data = derive_part(partial(_apply_mask, file, weight, flags), part.nbytes, part.dtype)
     return replace(weight, parts={"data": data})
 
 
-def _masked(
+def _apply_mask(
     file: File, weight: Tensor, flags: Callable[[], Iterator[Bits]]
 ) -> Iterator[memoryview]:
     """Yield the bytes of weights, those without their flag as zeros."""
@@ -259,7 +259,7 @@ def _detect(layers: Layers, name: str) -> None:
     part = tensor.parts.get("data")
     if tensor.layout != "dense" or part is None or part.dtype not in _FLOATS:
         return
-    stated = _stated(tensor)
+    stated = _pattern_in(tensor)
     if part.type is not None or not tensor.elements or (len(tensor.shape) != 2 and not stated):
         return
 
@@ -276,7 +276,7 @@ def _detect(layers: Layers, name: str) -> None:
     layers.replace([name], [_sparse(tensor, flags, pattern)])
 
 
-def _stated(tensor: Tensor) -> Pattern | None:
+def _pattern_in(tensor: Tensor) -> Pattern | None:
     """Return the pattern that the attributes of a tensor name, as our dense export leaves them."""
     facts = (tensor.attributes or {}).get(KEY)
     n, m = (facts.get("n"), facts.get("m")) if isinstance(facts, dict) else (None, None)

@@ -87,7 +87,7 @@ class _Packed:
 
 
 def _import_packed(layers: Layers, stem: str, config: Config | None) -> None:
-    layer = _recognised(layers, stem, config)
+    layer = _recognize(layers, stem, config)
     shape = (layer.outputs, layer.inputs)
     name = stem + _WEIGHT
     scales = layer.tensors["scales"].parts["data"]
@@ -106,7 +106,9 @@ def _import_packed(layers: Layers, stem: str, config: Config | None) -> None:
     originals = {role: layer.tensors[role].parts["data"] for role in _ROLES}
     parts = {
         new: derive_part(
-            partial(_ours, layers.file, layer, new), originals[old].nbytes, originals[old].dtype
+            partial(_import_part, layers.file, layer, new),
+            originals[old].nbytes,
+            originals[old].dtype,
         )
         for old, new in _ROLES.items()
     }
@@ -117,7 +119,7 @@ def _import_packed(layers: Layers, stem: str, config: Config | None) -> None:
 _ROLES: Final = {"qweight": "data", "scales": "scales", "qzeros": "zeros"}
 
 
-def _ours(file: File, layer: _Packed, role: str) -> Iterator[memoryview]:
+def _import_part(file: File, layer: _Packed, role: str) -> Iterator[memoryview]:
     """Compute a part of `zt.quant_group/1` from the tensors of a layer."""
     from tensorark.layouts.quant import checkpoints
 
@@ -139,7 +141,7 @@ def _ours(file: File, layer: _Packed, role: str) -> Iterator[memoryview]:
         yield from checkpoints.transpose(data, rows, layer.outputs, 4)
 
 
-def _recognised(layers: Layers, stem: str, config: Config | None) -> _Packed:
+def _recognize(layers: Layers, stem: str, config: Config | None) -> _Packed:
     """Return the GPTQ or AWQ layer `stem`, all of whose tensors fit each other and `config`."""
     if config is None:
         raise Left("there is no configuration that says how it is quantized")
@@ -166,13 +168,13 @@ def _recognised(layers: Layers, stem: str, config: Config | None) -> _Packed:
             raise Left(f"{tensor.name} is of the type {tensor.parts['data'].dtype}")
         if len(tensor.shape) != (1 if role == "g_idx" else 2):
             raise Left(f"{tensor.name} has {len(tensor.shape)} dimensions")
-    layer = _measured(config, tensors)
+    layer = _measure(config, tensors)
     _require_order(layers, layer, config)
     _require_zeros(layers, layer, config)
     return layer
 
 
-def _measured(config: Config, tensors: Mapping[str, Tensor]) -> _Packed:
+def _measure(config: Config, tensors: Mapping[str, Tensor]) -> _Packed:
     """Return the sizes of a layer, which follow from its tensors and must fit `config`."""
     bits = config.bits
     groups, outputs = tensors["scales"].shape
@@ -349,17 +351,17 @@ def _export_packed(layers: Layers, stem: str, tensor: Tensor, origin: Mapping[st
     new = []
     for role, shape in shapes.items():
         held = tensor.parts[_ROLES[role]]
-        compute = partial(_theirs, layers.file, tensor, layer, role)
+        compute = partial(_export_part, layers.file, tensor, layer, role)
         part = derive_part(compute, held.nbytes, held.dtype)
         new.append(Tensor(stem + role, shape, "dense", {"data": part}))
     if has_index:
-        compute = partial(_theirs, layers.file, tensor, layer, "g_idx")
+        compute = partial(_export_part, layers.file, tensor, layer, "g_idx")
         part = derive_part(compute, 4 * inputs, "i32")
         new.append(Tensor(stem + "g_idx", (inputs,), "dense", {"data": part}))
     layers.replace([tensor.name], new)
 
 
-def _theirs(file: File, tensor: Tensor, layer: _Packed, role: str) -> Iterator[memoryview]:
+def _export_part(file: File, tensor: Tensor, layer: _Packed, role: str) -> Iterator[memoryview]:
     """Compute a tensor of a GPTQ or AWQ layer from the parts of `zt.quant_group/1`."""
     from tensorark.layouts.quant import checkpoints
 

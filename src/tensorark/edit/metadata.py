@@ -86,8 +86,8 @@ def edit_metadata(
     with files.open(path) as file:
         size = file.source.size()
         old = _attributes(file, tensor)
-        new = _edited(file, old or {}, values or {}, remove)
-        if _encoded(new or {}, tensor) == _encoded(old or {}, tensor) and not repack:
+        new = _edit(file, old or {}, values or {}, remove)
+        if _encode(new or {}, tensor) == _encode(old or {}, tensor) and not repack:
             return Edit(path=file.path, attributes=new or {}, before=size, after=size)
         dropped: tuple[Loss, ...] = ()
         if file.format.grows and not repack:
@@ -99,7 +99,7 @@ def edit_metadata(
             settled.require()
             dropped = settled.dropped
             with amending(file.path), publish(file.path, overwrite=True) as sink:
-                _rewrite(_with(settled.file, tensor, new), sink, progress)
+                _rewrite(_with_attributes(settled.file, tensor, new), sink, progress)
     with files.open(path) as file:
         after = file.source.size()
         return Edit(path=file.path, attributes=new or {}, before=size, after=after, dropped=dropped)
@@ -110,7 +110,7 @@ def _attributes(file: File, tensor: str | None) -> Attributes | None:
     return file.catalog.attributes if tensor is None else file[tensor].tensor.attributes
 
 
-def _edited(
+def _edit(
     file: File, old: Attributes, values: Attributes, remove: Sequence[str]
 ) -> Attributes | None:
     """Return the attributes after the edit; None for none, as if there had never been any."""
@@ -124,7 +124,7 @@ def _edited(
     return kept or None
 
 
-def _encoded(attributes: Attributes, tensor: str | None) -> bytes:
+def _encode(attributes: Attributes, tensor: str | None) -> bytes:
     try:
         return encode(attributes)
     except Unencodable as error:
@@ -136,7 +136,7 @@ def _encoded(attributes: Attributes, tensor: str | None) -> bytes:
         ) from None
 
 
-def _with(file: File, tensor: str | None, new: Attributes | None) -> File:
+def _with_attributes(file: File, tensor: str | None, new: Attributes | None) -> File:
     """Return `file` with other attributes, of itself or of one tensor."""
     catalog = file.catalog
     if tensor is None:

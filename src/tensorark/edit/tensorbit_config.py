@@ -45,7 +45,7 @@ def _is_foreign(config: Mapping[str, object]) -> bool:
     return "num_hidden_layers" in config or "num_attention_heads" in config
 
 
-def untranslated(config: Mapping[str, object]) -> list[str]:
+def list_untranslated(config: Mapping[str, object]) -> list[str]:
     """Return the members of Hugging Face's `config` for which an index has no word."""
     if not _is_foreign(config):
         return []

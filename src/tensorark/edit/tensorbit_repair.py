@@ -19,7 +19,7 @@ from tensorark.core.model import NORMAL, Catalog, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.edit.account import Mended, write
-from tensorark.edit.tensorbit_config import config_of, untranslated
+from tensorark.edit.tensorbit_config import config_of, list_untranslated
 from tensorark.edit.tensorbit_masks import MASKS, Masks, remask
 from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
@@ -126,9 +126,9 @@ class _Repair:
             raise
         for blob in self.record.blobs:
             self.tensors.setdefault(blob.claim.name, build_tensor(blob))
-        self.tensors = self._with_carried(tied(self.record.blobs, self.tensors))
+        self.tensors = self._with_attributes(tied(self.record.blobs, self.tensors))
 
-    def _with_carried(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _with_attributes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors with the attributes that the file carries for them as text."""
         home = self.file.catalog.tensor_attributes
         return {
@@ -152,7 +152,7 @@ class _Repair:
         if config is not None:
             facts["config"] = config_of(dict(config))
             self.changes.append("config replaced")
-            self.changes += [f"config: {quoted(key)} left out" for key in untranslated(config)]
+            self.changes += [f"config: {quoted(key)} left out" for key in list_untranslated(config)]
         if architecture is not None:
             self.changes.append(f"architecture {facts.get('architecture')} → {architecture}")
             facts["architecture"] = architecture

@@ -109,10 +109,10 @@ def _shapes(directory: Directory) -> dict[str, tuple[int, ...]]:
             return {}
     except Unsupported:
         return {}
-    return {name: each.shape for name, each in _called(directory).items()}
+    return {name: each.shape for name, each in _parameters(directory).items()}
 
 
-def _called(directory: Directory, root: str = "model.") -> dict[str, Parameter]:
+def _parameters(directory: Directory, root: str = "model.") -> dict[str, Parameter]:
     components = directory.components
     configs = {name: each.config for name, each in components.items()}
     proposal = components["text"].proposal if "text" in components else None
@@ -278,7 +278,7 @@ def _checkpoint_tensors(file: File, directory: Directory, *, rounded: bool) -> d
     root = "model.language_model." if "vision" in directory.components else "model."
     views = RestoredViews(file, directory)
     sources: dict[str, tuple[Source, list[Parameter]]] = {}
-    for each in _called(directory, root).values():
+    for each in _parameters(directory, root).values():
         if each.source is not None and each.component != "proposal":
             # A tied head is the embedding under another name: one of them is written.
             found = sources.setdefault(each.source.tensor, (each.source, []))

@@ -113,7 +113,7 @@ def _experts(name: str) -> Recipe:
     )
 
 
-def _imported(format_: str, *patterns: str, layers: range | None = None) -> Assignment:
+def _import(format_: str, *patterns: str, layers: range | None = None) -> Assignment:
     return Assignment(
         parameters=patterns,
         layers=None if layers is None else tuple(layers),
@@ -143,7 +143,7 @@ _27B_NVFP4: Final = Recipe(
     assignments=(
         *_OPTIONAL,
         Assignment(parameters=("text/token_embedding", "text/output_head"), format=_Q8),
-        _imported(_NVFP4, _LAYERS),
+        _import(_NVFP4, _LAYERS),
         _back(
             *(f"text/layers/*/attention/{role}" for role in ("query", "key", "gate", "value")),
             layers=tuple(range(24)),
@@ -163,8 +163,8 @@ _38_27B_NVFP4: Final = Recipe(
         *_OPTIONAL,
         Assignment(parameters=("text/*",), source=QUANTIZED),
         Assignment(parameters=("text/token_embedding",), format=_FP8, source="base"),
-        _imported(_FP8, "text/output_head", _LAYERS),
-        _imported(_NVFP4, "text/layers/*/mlp/*", layers=range(56)),
+        _import(_FP8, "text/output_head", _LAYERS),
+        _import(_NVFP4, "text/layers/*/mlp/*", layers=range(56)),
         Assignment(
             parameters=_CONTROLS.parameters,
             format="bf16",
