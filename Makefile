@@ -8,7 +8,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit fresh corpus without cover bench lock clean
+.PHONY: help demo test check unit fresh corpus generate without cover bench lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile
@@ -33,6 +33,11 @@ fresh: .venv/.ready ## the property tests with fresh examples, many more of them
 
 corpus: .venv/.ready ## the committed conformance files are exactly what their builders make
 	.venv/bin/python -m conformance.build --check
+
+generate: .venv/.ready ## write what is made from the source: corpora, their indexes, the pages of the reference
+	.venv/bin/python -m conformance.build
+	.venv/bin/python tools/api_reference.py
+	.venv/bin/python tools/cli_reference.py
 
 without: .venv/.ready ## the test suite without optional packages, then without what only some systems have
 	PYTHONPATH=tests/without TENSORARK_WITHOUT="torch cryptography model_signing scipy _ctypes" \

@@ -1,4 +1,4 @@
-"""How the library answers the corpus: one outcome and the rules named, for each operation."""
+"""How the library answers a corpus: one outcome and the rules named, for each operation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,23 @@ Answer = tuple[str, list[str]]
 
 def answer(operation: str, path: Path) -> Answer:
     """Return ``accept``, ``reject`` or ``refuse``, and the rules that were found broken."""
-    findings = tensorark.validate(path, canonical=operation == "canonical")
-    if findings:
-        return "reject", [finding.rule for finding in findings]
-    if operation in {"open", "canonical"}:
-        return "accept", []
-    with tensorark.open(path) as file:
-        return _decode(file) if operation == "decode" else _verify(file)
+    try:
+        with tensorark.open(path) as file:
+            if operation == "decode":
+                return _decode(file)
+            if operation == "verify":
+                return _verify(file)
+        asked = {operation: True} if operation in {"canonical", "architecture"} else {}
+        return _found(path, **asked) if asked else ("accept", [])
+    except tensorark.Rejected:
+        return _found(path)
+    except (tensorark.Unsupported, tensorark.LimitExceeded):
+        return "refuse", []
+
+
+def _found(path: Path, **asked: bool) -> Answer:
+    rules = [finding.rule for finding in tensorark.validate(path, **asked)]
+    return ("reject" if rules else "accept"), rules
 
 
 def _decode(file: tensorark.File) -> Answer:
@@ -27,7 +37,7 @@ def _decode(file: tensorark.File) -> Answer:
             file[name].numpy()
         except tensorark.Rejected as error:
             return "reject", [error.code]
-        except tensorark.Unsupported:
+        except (tensorark.Unsupported, tensorark.LimitExceeded):
             return "refuse", []
         except tensorark.ReadFailed as error:
             if error.code != "missing-shard":  # the corpus keeps shards away on purpose

@@ -6,12 +6,14 @@ what is written by hand.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 from .ruletable import Rule
 
@@ -140,6 +142,52 @@ def _builders(modules: tuple[ModuleType, ...]) -> Iterator[tuple[str, Builder]]:
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__ and not name.startswith("_"):
                 yield name.replace("_", "-"), function
+
+
+class Told(Protocol):
+    """What every case tells of its file: section, expected answers, and the rule that it breaks."""
+
+    section: str
+    expect: Mapping[str, str]
+    rule: str | None
+
+
+def entry(
+    stem: str,
+    files: Mapping[str, bytes],
+    case: Told,
+    builder: Builder,
+    rules: Mapping[str, Rule],
+    *,
+    contents: Mapping[str, object] | None,
+    parts: bool = True,
+) -> Entry:
+    """Return the entry of `files`, of which the first is opened; `stem` is that of its sidecar.
+
+    `contents` are what a reader finds, None in `reject/`; `parts` lists the other files.
+    """
+    name, *others = files
+    line: dict[str, object] = {
+        "path": name,
+        **({"parts": others} if parts else {}),
+        "sha256": hashlib.sha256(b"".join(files.values())).hexdigest(),
+        "class": stem.split("/")[-2],
+        "rule": case.rule,
+        "section": case.section,
+        "stage": rules[case.rule].stage if case.rule else None,
+        "expect": dict(case.expect),
+        "contents": None if contents is None else f"{stem}.json",
+        "sentence": sentence(builder),
+    }
+    if contents is None:
+        return Entry(files=files, line=line)
+    text = json.dumps(contents, indent=1, ensure_ascii=False) + "\n"
+    return Entry(files={**files, f"{stem}.json": text.encode()}, line=line)
+
+
+def broken(prefix: str, stem: str, rules: Mapping[str, Rule]) -> Rule:
+    """Return the rule that a file of `reject/` breaks: its name says it."""
+    return rules[f"{prefix}.{stem.split('--', maxsplit=1)[0]}"]
 
 
 def sentence(builder: Builder) -> str:

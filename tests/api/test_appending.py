@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import tensorark
 import tensorark.numpy as ark
-from conformance.build.cbor import encode
-from conformance.build.image import image
+from conformance.zt.build.cbor import encode
+from conformance.zt.build.image import image
 from tensorark.edit.append import append
 from tensorark.edit.repack import repack
 from tensorark.report.diagnosis import diagnose

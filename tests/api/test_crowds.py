@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build.image import image as zt
-from conformance.build.manifest import root
-from conformance.build.safetensors.image import INDEX, ONE, file, index, vectors
+from conformance.safetensors.build.image import INDEX, ONE, file, index, vectors
+from conformance.zt.build.image import image as zt
+from conformance.zt.build.manifest import root
 from tensorark.core.limits import DEFAULT
 from tensorark.core.rules import Reading
 from tensorark.formats.ninfer import syntax as ninfer

@@ -10,8 +10,8 @@ from xxhash import xxh3_64_intdigest
 
 import tensorark
 import tensorark.numpy as ark
-from conformance.build.cbor import encode
-from conformance.build.image import MAGIC, Footer, data_shard, footer_for, image
+from conformance.zt.build.cbor import encode
+from conformance.zt.build.image import MAGIC, Footer, data_shard, footer_for, image
 from tensorark.edit.append import append
 from tensorark.report import zt_history
 from tensorark.report.diagnosis import diagnose

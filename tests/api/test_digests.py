@@ -9,7 +9,7 @@ import pytest
 import xxhash
 
 import tensorark
-from conformance.build import image as build
+from conformance.zt.build import image as build
 from tensorark.conversion.pipeline import convert
 from tensorark.edit.append import append
 from tensorark.edit.merge import merge

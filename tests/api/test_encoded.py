@@ -18,9 +18,9 @@ import ztensor
 import tensorark
 import tensorark.numpy as ark
 from conformance import run
-from conformance.build import seekable as by_hand
-from conformance.build.image import FLOOR, image
-from conformance.build.manifest import root
+from conformance.zt.build import seekable as by_hand
+from conformance.zt.build.image import FLOOR, image
+from conformance.zt.build.manifest import root
 from tensorark import Limits, Writer
 from tensorark.core.model import Encoded, Raw, Span
 from tensorark.encodings.zstd.rules import ID

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conformance.build.tensorbit.image import (
+from conformance.tensorbit.build.image import (
     Container,
     container,
     dense,

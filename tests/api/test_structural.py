@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build import laid as build
-from conformance.build.image import FLOOR, image
-from conformance.build.manifest import ABSENT, changed, part, root, tensor
+from conformance.zt.build import laid as build
+from conformance.zt.build.image import FLOOR, image
+from conformance.zt.build.manifest import ABSENT, changed, part, root, tensor
 
 CORPUS = Path(__file__).resolve().parents[2] / "conformance"
 INDEX = json.loads((CORPUS / "index.json").read_bytes())

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build.tensorbit import corpus
-from conformance.build.tensorbit.image import Blob, container, dense, entry, index, sparse, usual
+from conformance.tensorbit.build.corpus import CORPUS
+from conformance.tensorbit.build.image import Blob, container, dense, entry, index, sparse, usual
 from tensorark import files
 from tensorark.conversion.pipeline import convert
 from tensorark.core.ledger import KINDS
@@ -27,7 +27,7 @@ from tests.conformance.corpus_files import shared
 
 VALID = sorted(
     each["path"]
-    for each in json.loads((corpus.HERE / "index.json").read_bytes())["files"]
+    for each in json.loads((CORPUS.home / "index.json").read_bytes())["files"]
     if each["expect"]["open"] == "accept" and not each["path"].endswith(".zt")
 )
 
@@ -50,7 +50,7 @@ def facts(path):
 
 def broken(path):
     """Return the rules that the payload of a file breaks."""
-    with files.open(corpus.HERE / path) as file:
+    with files.open(CORPUS.home / path) as file:
         return {each.rule for each in verify(file).findings}
 
 
@@ -58,14 +58,14 @@ def broken(path):
 def test_what_the_payload_breaks_is_not_passed_on(path, tmp_path):
     for name, form in (("a.zt", None), ("b.tbm", None), ("d", "tensorbit-directory")):
         with pytest.raises(Rejected) as caught:
-            convert(corpus.HERE / path, tmp_path / name, format=form)
+            convert(CORPUS.home / path, tmp_path / name, format=form)
         assert caught.value.code in broken(path)
         assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", [each for each in VALID if not broken(each)])
 def test_a_model_goes_through_zt_and_through_a_directory_without_loss(path, tmp_path):
-    source = corpus.HERE / path
+    source = CORPUS.home / path
     convert(source, tmp_path / "a.zt", drop=["gaps"])
     convert(tmp_path / "a.zt", tmp_path / "b.tbm")
     convert(source, tmp_path / "c.tbm", drop=["gaps"])
@@ -640,7 +640,7 @@ def test_remarks_say_what_the_public_runtime_makes_of_a_model(tmp_path):
 
 
 def test_six_hundred_tensors_open_and_are_remarked_upon():
-    with tensorark.open(corpus.HERE / "accept/six-hundred-tensors.tbm") as file:
+    with tensorark.open(CORPUS.home / "accept/six-hundred-tensors.tbm") as file:
         assert len(file) == 600
         codes = [each.code for each in remarks(file.catalog.native)]
     assert codes.count("tensor-count") == 1
@@ -648,7 +648,7 @@ def test_six_hundred_tensors_open_and_are_remarked_upon():
 
 def test_a_view_says_what_numpy_gives(tmp_path):
     for path in VALID:
-        with files.open(corpus.HERE / path) as file:
+        with files.open(CORPUS.home / path) as file:
             for view in file.values():
                 values = view.numpy()
                 names = {"float32": "f32", "float16": "f16", "float64": "f64", "int8": "i8"}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from conformance.build.ninfer.corpus import HERE as CORPUS
+from conformance.ninfer.build.corpus import CORPUS as BUILT
 from tensorark import files
 from tests.unit.formats.ninfer.sets import TEMPLATE, TOKENS, model
 
@@ -174,7 +174,7 @@ def test_a_number_that_json_lacks_is_called_by_its_name(tark, tmp_path):
 
 def test_verifying_what_cannot_be_judged_claims_nothing(tark):
     for name in ("unknown-format", "unknown-auxiliary"):
-        done = tark("verify", CORPUS / f"refuse/{name}.ninfer")
+        done = tark("verify", BUILT.home / f"refuse/{name}.ninfer")
         assert done.code == 4
         assert "verified" not in done.out
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build.tensorbit.image import container, dense_entry, entry, index, sparse, usual
+from conformance.tensorbit.build.image import container, dense_entry, entry, index, sparse, usual
 from tensorark.numpy import save_file
 
 

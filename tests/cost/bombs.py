@@ -13,10 +13,10 @@ from pathlib import Path
 
 import xxhash
 
-from conformance.build.cbor import ARRAY, MAP, encode, head
-from conformance.build.image import FLOOR, MAGIC, Footer
-from conformance.build.manifest import root
-from conformance.build.seekable import encoded, frame, stream
+from conformance.zt.build.cbor import ARRAY, MAP, encode, head
+from conformance.zt.build.image import FLOOR, MAGIC, Footer
+from conformance.zt.build.manifest import root
+from conformance.zt.build.seekable import encoded, frame, stream
 
 Make = Callable[[Path, int], Path]
 

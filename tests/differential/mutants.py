@@ -17,7 +17,7 @@ import xxhash
 import ztensor
 
 import tensorark
-from conformance.build import cbor
+from conformance.zt.build import cbor
 from tensorark.wire.cbor import Pairs, decode
 
 FOOTER = struct.Struct("<QQQII8s")

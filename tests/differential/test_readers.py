@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build import cbor
+from conformance.zt.build import cbor
 from tensorark.layouts.parts import TensorParts
 from tests.differential import mutants, readers
 from tests.differential.mutants import Image

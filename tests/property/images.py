@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.build import image as build
+from conformance.zt.build import image as build
 from tensorark.encodings import compression
 
 

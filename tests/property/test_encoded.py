@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tensorark
 import tensorark.numpy as ark
-from conformance.build import seekable as by_hand
+from conformance.zt.build import seekable as by_hand
 from tensorark.core.rules import Reading
 from tensorark.encodings import compression, find
 from tensorark.encodings.encoding import StoredBytes

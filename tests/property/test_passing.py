@@ -394,7 +394,7 @@ def test_a_type_without_a_zero_is_never_sparse(tmp_path):
 
 def test_parts_that_share_a_blob_are_judged_each(tmp_path):
     """One says what the bytes are not allowed to be, the other allows all."""
-    from conformance.build import image as build
+    from conformance.zt.build import image as build
 
     part = {"dtype": "u8", "blob": [4096, 3]}
     objects = {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.build.tensorbit import corpus
-from conformance.build.tensorbit.image import container, dense, entry, index, sparse
+from conformance.tensorbit.build.corpus import CORPUS
+from conformance.tensorbit.build.image import container, dense, entry, index, sparse
 from tensorark import files
 from tensorark.conversion.pipeline import convert
 from tensorark.edit.tensorbit_repair import mend
@@ -26,7 +26,7 @@ from tensorark.report.tensorbit import explain
 
 SMALL = [
     each["path"]
-    for each in json.loads((corpus.HERE / "index.json").read_bytes())["files"]
+    for each in json.loads((CORPUS.home / "index.json").read_bytes())["files"]
     if not each["path"].endswith(".zt") and not each["parts"] and "six-hundred" not in each["path"]
 ]
 edits = st.lists(
@@ -39,7 +39,7 @@ class Image:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.data = (corpus.HERE / path).read_bytes()
+        self.data = (CORPUS.home / path).read_bytes()
 
 
 def everything(path):
@@ -191,7 +191,7 @@ def test_the_answer_does_not_depend_on_how_bytes_are_read(path):
     answers = []
     for io in ("mmap", "pread"):
         try:
-            with files.open(corpus.HERE / path, io=io) as file:
+            with files.open(CORPUS.home / path, io=io) as file:
                 answers.append({name: file[name].numpy().tobytes() for name in file})
         except Error as error:
             answers.append((error.code, error.offset, error.where))

@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 import tensorark
 import tensorark.numpy
 import tensorark.torch
-from conformance.build import image as build
+from conformance.zt.build import image as build
 from tensorark import sparse as sparse_of
 from tensorark.integrity.verify import verify
 from tensorark.layouts.parts import TensorParts

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build import image as build
+from conformance.zt.build import image as build
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.encodings.zstd.rules import survey
 from tensorark.formats.safetensors.plan import refusals

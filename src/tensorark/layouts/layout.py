@@ -23,7 +23,6 @@ FLOATS: Final = frozenset({"f64", "f32", "f16", "bf16"})
 _NONE: Final[Mapping[str, object]] = {}
 
 
-# Not frozen: a file may have a hundred thousand of them, and freezing triples the cost of one.
 class Bytes(Protocol):
     """Gives decoded bytes of a part: all of them, or those from `start` up to `stop`."""
 
@@ -32,6 +31,7 @@ class Bytes(Protocol):
         ...
 
 
+# Not frozen: a file may have a hundred thousand of them, and freezing triples the cost of one.
 @dataclass(slots=True)
 class Description:
     """What a file says of one object, without its bytes; `where` is its place in the catalog."""

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 import tensorark
-from conformance.build import seekable as by_hand
+from conformance.zt.build import seekable as by_hand
 from tensorark.core.rules import Finding, Reading
 from tensorark.encodings import compression, find
 from tensorark.encodings.encoding import StoredBytes

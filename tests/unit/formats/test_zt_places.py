@@ -7,7 +7,7 @@ import struct
 import pytest
 
 import tensorark
-from conformance.build import image as build
+from conformance.zt.build import image as build
 
 MAGIC = bytes.fromhex("895a54320d0a1a0a")
 OTHER = bytes.fromhex("895a54330d0a1a0a")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build.image import FLOOR, image
-from conformance.build.manifest import part, root, tensor
+from conformance.zt.build.image import FLOOR, image
+from conformance.zt.build.manifest import part, root, tensor
 from tensorark.core.rules import all_rules
 
 PAGES = Path(__file__).resolve().parents[3] / "spec/profiles"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.build.ninfer import corpus
+from conformance.ninfer.build.corpus import CORPUS
 from tensorark import files
 from tensorark.conversion.as_zt_model import payload_of
 from tensorark.errors import Error
@@ -118,7 +118,7 @@ def test_numbers_are_written_as_they_were_spelt(text):
     assert encode_json(parse(text.encode(), float_text=True)) == text
 
 
-@pytest.mark.parametrize("path", sorted((corpus.HERE / "accept").glob("*.ninfer")))
+@pytest.mark.parametrize("path", sorted((CORPUS.home / "accept").glob("*.ninfer")))
 def test_every_prefix_of_a_file_is_answered(path, tmp_path):
     image = path.read_bytes()
     for length in [*range(40), *range(40, len(image), 977), len(image) - 1]:

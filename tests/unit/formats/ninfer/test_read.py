@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorark
-from conformance.build.ninfer import corpus
+from conformance.ninfer.build.corpus import CORPUS
 from tensorark import files
 from tensorark.core.conversation import drive
 from tensorark.core.limits import Limits
@@ -286,7 +286,7 @@ def test_the_directory_has_a_cap():
 
 
 def test_structural_reading_leaves_objects_to_whoever_reads_them():
-    path = corpus.HERE / "reject/tensor-bytes.ninfer"
+    path = CORPUS.home / "reject/tensor-bytes.ninfer"
     assert [each.rule for each in tensorark.validate(path)] == ["ninfer.tensor-bytes"]
     with files.open(path) as file:
         assert file["w"].shape == (2, 2)

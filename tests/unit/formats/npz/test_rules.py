@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorark
-from conformance.build.npz.image import PLAIN, ZEROS, Member, archive, deflated, npy
+from conformance.npz.build.image import PLAIN, ZEROS, Member, archive, deflated, npy
 from tensorark.core.model import Part, Raw, Span, Tensor
 from tensorark.formats.npz import end_records, plan
 from tensorark.wire.npy import HeaderFault, header_bytes, parse_header

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.build import laid
-from conformance.build.manifest import tensor
+from conformance.zt.build import laid
+from conformance.zt.build.manifest import tensor
 
 from .image import (
     SPARSE_VALUES,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.build.image import Image
-from conformance.build.laid import Stored, alone, chosen
-from conformance.build.manifest import Map
-from conformance.build.manifest import tensor as record_of
+from conformance.zt.build.image import Image
+from conformance.zt.build.laid import Stored, alone, chosen
+from conformance.zt.build.manifest import Map
+from conformance.zt.build.manifest import tensor as record_of
 
 _SIZE = 260
 """Of a q4 matrix [1, 64]: two groups of 32 bytes, filled up to 256, and two scales of FP16."""

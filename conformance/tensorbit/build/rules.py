@@ -6,11 +6,10 @@ parts of the specification: header, layout, mask, file, index, loading, manifest
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from conformance.build.ruletable import table
 
 NM = "tensorbit.nm/1"
 
-# id without "tb." | section | requirement; a line without "|" opens a stage.
 _TABLE = f"""
 frame
 blob-size | header | A .tb has at least the 4096 bytes of its header.
@@ -74,29 +73,4 @@ mask-count | mask | Every whole group keeps N weights.
 mask-truncated | mask | A mask has a bit for each weight, also where M exceeds 8.
 """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One requirement a file can break, named for ever by its id."""
-
-    id: str
-    section: str
-    stage: str
-    requirement: str
-
-
-def _parse(table: str) -> dict[str, Rule]:
-    rules = {}
-    stage = ""
-    for line in filter(None, table.splitlines()):
-        if "|" not in line:
-            stage = line
-            continue
-        slug, section, requirement = line.split(" | ")
-        rules[f"tb.{slug}"] = Rule(
-            id=f"tb.{slug}", section=section, stage=stage, requirement=requirement
-        )
-    return rules
-
-
-RULES = _parse(_TABLE)
+RULES = table("tb", _TABLE)

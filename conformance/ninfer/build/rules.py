@@ -5,9 +5,8 @@ Owns the ids, their sections and their stages. It never says how a rule is check
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from conformance.build.ruletable import table
 
-# id without "ninfer." | section | requirement; a line without "|" opens a stage.
 _TABLE = """
 frame
 file-size | 3.1 | An entry has at least the 32 bytes of its header.
@@ -120,29 +119,4 @@ arch-auxiliary | 8 | The role of an auxiliary is known.
 READ = ("tensor-align", "tensor-shape", "tensor-bytes", "part-")
 """Rules of the content stage that show when an object is read, not only when it is verified."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One requirement a file can break, named for ever by its id."""
-
-    id: str
-    section: str
-    stage: str
-    requirement: str
-
-
-def _parse(table: str) -> dict[str, Rule]:
-    rules = {}
-    stage = ""
-    for line in filter(None, table.splitlines()):
-        if "|" not in line:
-            stage = line
-            continue
-        slug, section, requirement = line.split(" | ")
-        rules[f"ninfer.{slug}"] = Rule(
-            id=f"ninfer.{slug}", section=section, stage=stage, requirement=requirement
-        )
-    return rules
-
-
-RULES = _parse(_TABLE)
+RULES = table("ninfer", _TABLE)

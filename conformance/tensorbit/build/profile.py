@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.build import laid
-from conformance.build.manifest import tensor
+from conformance.zt.build import laid
+from conformance.zt.build.manifest import tensor
 
 from .image import SPARSE_MASK, SPARSE_VALUES, Image, Tensor, floats
 from .rules import NM

@@ -5,7 +5,7 @@ Owns the ids, their sections and their stages. It never says how a rule is check
 
 from __future__ import annotations
 
-from .ruletable import table
+from conformance.build.ruletable import table
 
 CSR = "zt.sparse_csr/1"
 COO = "zt.sparse_coo/1"
