@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from tensorark.core.conversation import drive
-from tensorark.core.model import NORMAL, Part, Raw
+from tensorark.core.model import NORMAL
 from tensorark.errors import Unsupported
 from tensorark.files import File
 from tensorark.files.folder import require_whole
-from tensorark.formats.ninfer.directory import Directory
 
 
 def normalize(file: File) -> File:
@@ -50,11 +48,3 @@ def as_zt_model(file: File) -> File:
         error.located(file.path)
         raise
     return model.with_catalog(replace(model.catalog, attributes=attributes))
-
-
-def payload_of(
-    file: File, directory: Directory, offset: int = 0, length: int | None = None
-) -> Iterator[memoryview]:
-    """Yield logical payload [offset, offset + length), all of it by default, in pieces."""
-    length = directory.payload_bytes - offset if length is None else length
-    return file.chunks(Part(Raw(directory.address.spans(offset, length)), "u8"))

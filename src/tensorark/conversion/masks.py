@@ -297,14 +297,14 @@ def _sparse(
     attributes = {k: v for k, v in (tensor.attributes or {}).items() if k != KEY}
     if found is None:
         return replace(tensor, attributes=attributes or None)
-    mask = derive_part(partial(mask_pieces, flags, found), mask_size(tensor.elements, found), "u8")
+    mask = derive_part(partial(_mask_pieces, flags, found), mask_size(tensor.elements, found), "u8")
     quantized = {"dtype": "int8"} if weights.dtype == "i8" else {}
     attributes[KEY] = {"n": found.n, "m": found.m, **quantized}
     parts = {"weights": weights, "mask": mask}
     return replace(tensor, layout=ID, parts=parts, attributes=attributes)
 
 
-def mask_pieces(flags: Callable[[], Iterator[Bits]], pattern: Pattern) -> Iterator[memoryview]:
+def _mask_pieces(flags: Callable[[], Iterator[Bits]], pattern: Pattern) -> Iterator[memoryview]:
     """Yield the mask bytes of flags, with zeros added so that each whole group keeps N weights."""
     import numpy as np
 

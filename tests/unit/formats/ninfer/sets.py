@@ -7,6 +7,8 @@ import json
 import struct
 from pathlib import Path
 
+from tensorark.core.model import Part, Raw
+
 ROOT = Path(__file__).resolve().parents[4]
 ARTIFACT = bytes.fromhex("00112233445566778899aabbccddeeff")
 PAGE = 4096
@@ -49,6 +51,13 @@ def write_set(folder, directory, payload, cuts=(), name="model.ninfer"):
         piece = payload[ends[index - 1] : ends[index]]
         (folder / part).write_bytes(continuation(index, piece))
     return folder / name
+
+
+def payload_of(file):
+    """Return the logical payload of an opened artifact."""
+    directory = file.catalog.native
+    spans = directory.address.spans(0, directory.payload_bytes)
+    return b"".join(file.chunks(Part(Raw(spans), "u8")))
 
 
 # A q4 row is packed by hand: 130 columns, four groups of 64 of which the last is padding.

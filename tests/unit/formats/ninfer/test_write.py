@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tensorark import files
-from tensorark.conversion.as_zt_model import payload_of
 from tensorark.conversion.pipeline import convert
 from tensorark.edit.metadata import edit_metadata
 from tensorark.errors import (
@@ -49,6 +48,7 @@ from tests.unit.formats.ninfer.sets import (
     TOKENS,
     dumps,
     model,
+    payload_of,
     shared,
     up,
 )
@@ -76,7 +76,7 @@ def large(folder, size=50_000, **members):
 
 def whole_payload(path):
     with files.open(path) as file:
-        return b"".join(payload_of(file, file.catalog.native))
+        return payload_of(file)
 
 
 def files_of(folder):
@@ -276,7 +276,7 @@ def test_an_entry_that_appears_meanwhile_takes_the_set_back(tmp_path, monkeypatc
         )
 
         def pieces():
-            yield from payload_of(file, directory)
+            yield payload_of(file)
             target.write_bytes(b"theirs")
 
         with pytest.raises(InvalidInput):
