@@ -18,13 +18,12 @@ from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput
-from tensorark.files import File, PathLike
+from tensorark.files import PathLike
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.encode import check_align
 from tensorark.io.inputs import operation
 from tensorark.io.publish import exists, publish
 from tensorark.writing.copy import copy_all, require_shards
-from tensorark.writing.planned import rewrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +74,19 @@ def merge(
         check_align(align)
     with files.open(root) as file:
         require_shards(file)
-        settled = settle(as_zt_model(file), ZT, path, Options(align=align, drop=frozenset(drop)))
+        options = Options(overwrite=overwrite, align=align, drop=frozenset(drop), progress=progress)
+        settled = settle(as_zt_model(file), ZT, path, options)
         settled.require()
         if path.exists() and not overwrite:
             raise exists(path)
         _first, *shards = map(str, file.paths())
-        if not dry_run:
-            _write(settled.file, path, align, overwrite=overwrite, progress=progress)
+        if dry_run:
+            pass
+        elif align is None:
+            settled.write()
+        else:
+            with publish(path, overwrite=overwrite) as sink:
+                copy_all(settled.file, sink, align=align, progress=progress)
         return Merge(
             root=file.path,
             target=str(path),
@@ -90,13 +95,3 @@ def merge(
             nbytes=sum(tensor.nbytes for tensor in settled.file.catalog.tensors.values()),
             dropped=settled.dropped,
         )
-
-
-def _write(
-    file: File, path: Path, align: int | None, *, overwrite: bool, progress: Progress
-) -> None:
-    with publish(path, overwrite=overwrite) as sink:
-        if align is None:
-            rewrite(file, sink, ZT, Options(progress=progress))
-        else:
-            copy_all(file, sink, align=align, progress=progress)
