@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
@@ -31,8 +30,6 @@ from tensorark.writing.artifact import objects_payload, write_set
 from tensorark.writing.assembly import require_suffix
 
 PathLike = str | os.PathLike[str]
-
-_CHUNK: Final = 1 << 20
 
 
 @operation()
@@ -106,7 +103,7 @@ def import_objects(
         objects = [directory.stored(row) for row in range(len(directory.ids))]
         return write_set(
             planned,
-            _pad(objects_payload(objects, data), directory.payload_bytes),
+            objects_payload(objects, data, directory.payload_bytes),
             Path(target),
             overwrite=overwrite,
             progress=progress,
@@ -128,13 +125,3 @@ def _carried_plan(file: File, entry: str) -> Plan:
         raise InvalidInput(
             "the file does not hold the objects of an artifact", code="not-ninfer", path=file.path
         ) from error
-
-
-def _pad(payload: Iterator[Any], nbytes: int) -> Iterator[Any]:
-    """Yield a payload, and the zeros behind its last object."""
-    done = 0
-    for chunk in payload:
-        done += memoryview(chunk).nbytes
-        yield chunk
-    for start in range(done, nbytes, _CHUNK):
-        yield bytes(min(_CHUNK, nbytes - start))

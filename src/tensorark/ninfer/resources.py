@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +23,11 @@ from tensorark.formats.ninfer.directory import (
     StoredResource,
     directory_of,
 )
-from tensorark.formats.ninfer.plan import payload_size, plan
+from tensorark.formats.ninfer.plan import payload_size
 from tensorark.formats.ninfer.write import refuse_strays
 from tensorark.io.inputs import operation
 from tensorark.layouts.ninfer.geometry import ALIGNMENT, align_up
-from tensorark.writing.artifact import objects_payload, turn_of, write_set
+from tensorark.writing.artifact import objects_payload, plan_set, write_set
 from tensorark.writing.assembly import require_suffix
 
 if TYPE_CHECKING:
@@ -121,13 +120,13 @@ def replace_resources(
         directory = directory_of(file.catalog.native, file.path)
         refuse_strays(gaps_of(file), file.path)
         members, objects, fresh = _replace(directory, replacements)
-        planned = plan(
+        planned = plan_set(
             members,
             payload_size(objects),
-            entry=Path(target).name,
-            turn=turn_of(Path(target), overwrite=overwrite),
-            artifact_id=artifact_id or uuid.uuid4().bytes,
+            Path(target),
+            artifact_id=artifact_id,
             max_file_bytes=max_file_bytes,
+            overwrite=overwrite,
         )
 
         def data(stored: Stored) -> Iterator[Buffer]:

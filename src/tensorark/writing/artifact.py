@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options, Writing
 from tensorark.errors import InvalidInput
 from tensorark.formats.ninfer.directory import Stored
-from tensorark.formats.ninfer.plan import Plan, part_name
+from tensorark.formats.ninfer.plan import Plan, part_name, plan
 from tensorark.formats.ninfer.write import outputs_of
 from tensorark.writing.planned import carry_out, hear_outputs
 
@@ -44,7 +45,31 @@ def write_set(
     return carry_out(writing, hear_outputs(writing), target, options=Options(overwrite=overwrite))
 
 
-def turn_of(target: Path, *, overwrite: bool) -> int:
+def plan_set(
+    members: Mapping[str, Any],
+    payload_bytes: int,
+    target: Path,
+    *,
+    artifact_id: bytes | None = None,
+    max_file_bytes: int | None = None,
+    overwrite: bool = False,
+) -> Plan:
+    """Plan a set with the entry `target`, under names that are free; `members` is its directory.
+
+    Raises:
+        InvalidInput: when a reader would reject the directory, or the limit leaves no room.
+    """
+    return plan(
+        members,
+        payload_bytes,
+        entry=target.name,
+        turn=_turn_of(target, overwrite=overwrite),
+        artifact_id=artifact_id or uuid.uuid4().bytes,
+        max_file_bytes=max_file_bytes,
+    )
+
+
+def _turn_of(target: Path, *, overwrite: bool) -> int:
     """Return the turn whose names of continuations are free beside `target` (see `part_name`).
 
     Without `overwrite` it is the first one: whatever has a name of it is in the way.
@@ -84,9 +109,11 @@ def _wrong_length(plan: Plan, found: str) -> InvalidInput:
 
 
 def objects_payload(
-    objects: Iterable[Stored], data: Callable[[Stored], Iterable[Buffer]]
+    objects: Iterable[Stored], data: Callable[[Stored], Iterable[Buffer]], nbytes: int = 0
 ) -> Iterator[Buffer]:
     """Yield the payload of objects in order, with zeros between them; `data` gives their bytes.
+
+    What is left of `nbytes` behind the last one is zeros too.
 
     Raises:
         InvalidInput: when an object has another number of bytes than was planned.
@@ -110,6 +137,7 @@ def objects_payload(
                 found=done,
             )
         end = each.offset + each.nbytes
+    yield from _zeros(nbytes - end)
 
 
 def _zeros(length: int) -> Iterator[bytes]:

@@ -7,7 +7,6 @@ where it all comes from.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,11 +23,9 @@ from tensorark.formats.ninfer.directory import Stored
 from tensorark.formats.ninfer.plan import (
     NewResource,
     NewTensor,
-    Plan,
     object_record,
     payload_size,
     place,
-    plan,
 )
 from tensorark.io.inputs import operation
 from tensorark.ninfer.pack.checkpoint import Checkpoint
@@ -39,7 +36,7 @@ from tensorark.ninfer.pack.presets import PRESETS
 from tensorark.ninfer.pack.recipe import BASE, Recipe, require_matches
 from tensorark.ninfer.pack.resources import find_resources
 from tensorark.ninfer.soundness import require_sound
-from tensorark.writing.artifact import objects_payload, turn_of, write_set
+from tensorark.writing.artifact import objects_payload, plan_set, write_set
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -275,13 +272,13 @@ def write_artifact(
             return iter((struct.pack("<f", made.divisors[stored.id]),))
         return encode(parents[stored.id])
 
-    planned: Plan = plan(
+    planned = plan_set(
         made.directory,
         made.payload_bytes,
-        entry=Path(target).name,
-        turn=turn_of(Path(target), overwrite=overwrite),
-        artifact_id=artifact_id or uuid.uuid4().bytes,
+        Path(target),
+        artifact_id=artifact_id,
         max_file_bytes=max_file_bytes,
+        overwrite=overwrite,
     )
     require_sound(planned.directory)
     return write_set(

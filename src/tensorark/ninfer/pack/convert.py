@@ -12,12 +12,12 @@ from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.errors import ReadFailed
-from tensorark.formats.ninfer.plan import plan
 from tensorark.io.inputs import operation
 from tensorark.ninfer.pack.artifact import planned_artifact, write_artifact
 from tensorark.ninfer.pack.checkpoint import open_checkpoints
 from tensorark.ninfer.pack.presets import PRESETS
 from tensorark.ninfer.pack.recipe import BASE, Recipe, read_recipe
+from tensorark.writing.artifact import plan_set
 from tensorark.writing.assembly import require_suffix
 
 PathLike = str | os.PathLike[str]
@@ -82,12 +82,8 @@ def convert_checkpoint(
         )
         files: list[str] = []
         if dry_run and max_file_bytes is not None:  # the limit may leave no room
-            plan(
-                made.directory,
-                made.payload_bytes,
-                entry=Path(target).name,
-                artifact_id=bytes(16),
-                max_file_bytes=max_file_bytes,
+            plan_set(
+                made.directory, made.payload_bytes, Path(target), max_file_bytes=max_file_bytes
             )
         if not dry_run:
             files = write_artifact(
