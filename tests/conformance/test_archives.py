@@ -61,6 +61,16 @@ def test_reads_what_was_put_into_an_archive_and_so_does_numpy(key):
                 assert hashlib.sha256(little.tobytes()).hexdigest() == known["values"]
 
 
+@pytest.mark.parametrize(
+    "key", [key for key, line in FILES.items() if line["stage"] == "content"], ids="/".join
+)
+def test_an_archive_with_a_damaged_member_is_not_converted(key, tmp_path):
+    with pytest.raises(tensorark.Rejected) as caught:
+        tensorark.convert(located(key), tmp_path / "m.zt")
+    assert caught.value.code == FILES[key]["rule"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_public_library_reads_every_valid_file():
     public = pytest.importorskip("safetensors")
     for key in KEPT:

@@ -18,16 +18,6 @@ INDEX = json.loads((CORPUS.home / "index.json").read_bytes())
 SETS = {each["path"]: each for each in INDEX["files"]}
 
 
-@pytest.mark.parametrize("path", [p for p, each in SETS.items() if each["class"] == "reject"])
-def test_validating_finds_one_fault_of_that_rule(path):
-    """Those that need another file, or payload, are found by verifying alone."""
-    rule = SETS[path]["rule"]
-    found = [each.rule for each in files.validate(CORPUS.home / path)]
-    later = {"content", "architecture"}
-    shows = RULES[rule].stage not in later or rule.startswith("ninfer.tensor-")
-    assert found == ([rule] if shows else [])
-
-
 @pytest.mark.parametrize("path", [p for p, each in SETS.items() if each["contents"]])
 def test_reads_what_was_put_in(path):
     if SETS[path]["expect"]["open"] != "accept":
