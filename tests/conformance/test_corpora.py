@@ -6,6 +6,8 @@ the files of a format is compared by the tests of that format.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from tests.rulebook import CORPORA, RULES
 BUILT = corpora()
 FILES = {(name, line["path"]): line for name in BUILT for line in CORPORA[name]["files"]}
 REJECTED = [key for key, line in FILES.items() if line["class"] == "reject"]
+KEPT = [k for k, line in FILES.items() if line["class"] == "accept" and line["contents"]]
 UNOPENED = [key for key in REJECTED if FILES[key]["expect"].get("open") == "reject"]
 MUSTS = {
     name: text.read_text("utf-8")
@@ -97,6 +100,21 @@ def test_what_is_rejected_is_not_converted(key, tmp_path):
         tensorark.convert(path, tmp_path / "m.zt")
     assert caught.value.code == FILES[key]["rule"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", KEPT, ids="/".join)
+def test_names_shapes_and_values_are_those_that_were_put_in(key):
+    """As far as the sidecars of a format say them: values by their bytes, little-endian."""
+    wanted = json.loads((BUILT[key[0]].home / FILES[key]["contents"]).read_bytes())
+    tensors = wanted.get("tensors") or {}
+    with located(key) as path, tensorark.open(path) as file:
+        assert {*tensors} == ({*file} if wanted.get("tensors") is not None else set())
+        for name, known in tensors.items():
+            assert list(file[name].shape) == known["shape"]
+            if "values" in known:
+                values = file[name].numpy()
+                little = values.astype(values.dtype.newbyteorder("<"), order="C")
+                assert hashlib.sha256(little.tobytes()).hexdigest() == known["values"]
 
 
 @pytest.mark.parametrize("key", FILES, ids="/".join)
