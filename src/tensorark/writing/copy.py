@@ -86,11 +86,11 @@ def _require_meaning(part: Part, where: tuple[str | int, ...]) -> None:
     encoding = part.blob.encoding if isinstance(part.blob, Encoded) else ""
     if encoding.startswith(_NUMPY) or (part.type or "").startswith(_NUMPY):
         raise Unsupported(
-            "the array is stored as only npz stores it, so it is not copied as it is",
+            "the array is stored as only numpy stores it, so it is not copied as it is",
             code="npz-only",
             where=where,
             found=encoding or part.type,
-            hint="convert the archive to a .zt first",
+            hint="convert the file to a .zt first",
         )
 
 
