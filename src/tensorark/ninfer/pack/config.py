@@ -15,11 +15,9 @@ from tensorark.wire.json import Real
 
 Config = Mapping[str, Any]
 
-_DENSE: Final = "Qwen3_5ForCausalLM"
-
 SOURCES: Final[Mapping[str, str]] = {
-    _DENSE: _DENSE,
-    "Qwen3_5ForConditionalGeneration": _DENSE,
+    text.DENSE: text.DENSE,
+    "Qwen3_5ForConditionalGeneration": text.DENSE,
     text.MOE: text.MOE,
     "Qwen3_5MoeForConditionalGeneration": text.MOE,
 }
@@ -100,10 +98,10 @@ def _text(source: Config, *, predicted: bool) -> dict[str, Any]:
     result["tie_word_embeddings"] = tied
     result["rms_norm_eps"] = raw.get("rms_norm_eps", _EPSILON)
     result["layer_types"] = layers = _layer_types(raw)
-    if "full_attention" in layers or predicted:
+    if text.ATTENTION in layers or predicted:
         _keep(result, raw, text.ATTENTION_SIZES)
         result["rope_parameters"] = _rope(raw)
-    if "linear_attention" in layers:
+    if text.LINEAR in layers:
         _keep(result, raw, text.LINEAR_SIZES)
     _keep(result, raw, text.EXPERT_SIZES if architecture == text.MOE else ("intermediate_size",))
     return result
@@ -116,7 +114,7 @@ def _layer_types(raw: Config) -> list[Any]:
     interval, count = raw.get("full_attention_interval", 4), raw.get("num_hidden_layers")
     if type(interval) is not int or interval < 1 or type(count) is not int or count > 1 << 20:
         raise InvalidInput("the layers have no types", code="config", where=("config",))
-    kinds = ("full_attention", "linear_attention")
+    kinds = (text.ATTENTION, text.LINEAR)
     return [kinds[(layer + 1) % interval != 0] for layer in range(count)]
 
 
@@ -171,7 +169,7 @@ def _draft(name: str, raw: Config, of_text: Config) -> dict[str, Any]:
             found=quoted(str(raw.get("architectures"))),
         )
     for key, value in (
-        ("model_type", "qwen3"),
+        ("model_type", draft.MODEL_TYPE),
         ("hidden_act", "silu"),
         ("attention_bias", False),
         ("is_causal", False),
@@ -180,13 +178,13 @@ def _draft(name: str, raw: Config, of_text: Config) -> dict[str, Any]:
         ("num_target_layers", of_text["num_hidden_layers"]),
     ):
         _require(raw, key, value)
-    result: dict[str, Any] = {"architectures": [architecture], "model_type": "qwen3"}
+    result: dict[str, Any] = {"architectures": [architecture], "model_type": draft.MODEL_TYPE}
     _keep(result, raw, draft.SIZES)
     result["rms_norm_eps"] = raw.get("rms_norm_eps", _EPSILON)
     theta = _rope_source(raw).get("rope_theta", raw.get("rope_theta", _THETA))
     result["rope_parameters"] = {"rope_theta": theta}
     result["layer_types"] = layers = _draft_layers(raw)
-    if "sliding_attention" in layers:
+    if draft.SLIDING in layers:
         _keep(result, raw, ("sliding_window",))
     own = raw.get("dflash_config")
     kept: dict[str, Any] = {}
@@ -206,7 +204,7 @@ def _draft_layers(raw: Config) -> list[Any]:
     if type(count) is not int or count > 1 << 20 or type(first) is not int:
         raise InvalidInput("the layers have no types", code="config", where=("config",))
     slides = raw.get("use_sliding_window", False) is True
-    kinds = ("full_attention", "sliding_attention")
+    kinds = (text.ATTENTION, draft.SLIDING)
     return [kinds[slides and layer >= first] for layer in range(count)]
 
 

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from tensorark.formats.ninfer.architecture.fields import Fields, Problem
 from tensorark.formats.ninfer.architecture.parameter import Parameter, plain
-from tensorark.formats.ninfer.architecture.text import ATTENTION_SIZES, Text, dense
+from tensorark.formats.ninfer.architecture.text import ATTENTION, ATTENTION_SIZES, Text, dense
 
 ARCHITECTURES: Final[Mapping[str, str]] = MappingProxyType(
     {"dflash": "DFlashDraftModel", "dflash2": "DFlash2DraftModel"}
 )
 """The architecture of each component."""
+
+MODEL_TYPE: Final = "qwen3"
 
 SIZES: Final = (
     "intermediate_size",
@@ -23,7 +25,8 @@ SIZES: Final = (
     "max_position_embeddings",
 )
 SECOND_SIZES: Final = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
-_LAYERS: Final = frozenset({"sliding_attention", "full_attention"})
+SLIDING: Final = "sliding_attention"
+_LAYERS: Final = frozenset({SLIDING, ATTENTION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ def problems(component: str, config: Mapping[str, Any], text: Text) -> Iterator[
     if fields.architecture() != ARCHITECTURES[component]:
         detail = "not the architecture of the component"
         yield Problem(("architectures",), detail, ARCHITECTURES[component])
-    yield from fields.exactly("model_type", "qwen3")
+    yield from fields.exactly("model_type", MODEL_TYPE)
     for key in SIZES:
         yield from fields.positive(key)
     yield from fields.multiple("num_attention_heads", "num_key_value_heads")
@@ -65,7 +68,7 @@ def problems(component: str, config: Mapping[str, Any], text: Text) -> Iterator[
     ):
         expected = " or ".join(sorted(_LAYERS)) + " for each layer"
         yield Problem(("layer_types",), "not a list of layer types", expected)
-    elif "sliding_attention" in layers:
+    elif SLIDING in layers:
         yield from fields.positive("sliding_window")
     yield from _own_problems(component, config, text)
 

@@ -14,15 +14,13 @@ from typing import Any, Final
 from tensorark.formats.ninfer.architecture.fields import Fields, Problem
 from tensorark.formats.ninfer.architecture.parameter import Parameter, Source, cut, plain
 
+DENSE: Final = "Qwen3_5ForCausalLM"
+MOE: Final = "Qwen3_5MoeForCausalLM"
 ARCHITECTURES: Final[Mapping[str, str]] = MappingProxyType(
-    {"Qwen3_5ForCausalLM": "qwen3_5_text", "Qwen3_5MoeForCausalLM": "qwen3_5_moe_text"}
+    {DENSE: "qwen3_5_text", MOE: "qwen3_5_moe_text"}
 )
 """The `model_type` that goes with each architecture."""
-
-MOE: Final = "Qwen3_5MoeForCausalLM"
-MTP: Final[Mapping[str, str]] = MappingProxyType(
-    {"Qwen3_5ForCausalLM": "Qwen3_5MTP", MOE: "Qwen3_5MoeMTP"}
-)
+MTP: Final[Mapping[str, str]] = MappingProxyType({DENSE: "Qwen3_5MTP", MOE: "Qwen3_5MoeMTP"})
 """The architecture of the predictor of each text model."""
 
 ATTENTION: Final = "full_attention"
