@@ -116,5 +116,4 @@ def index_length(tail: Tail) -> Iterator[Fault]:
         yield Fault((), detail, f"1 to {most}", tail.length, most)
 
 
-SIZE_RULES: Final[tuple[Rule[int], ...]] = (blob_size, container_size)
 TAIL_RULES: Final[tuple[Rule[Tail], ...]] = (index_length,)
