@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
 
+from .case import Case, Expect
 from .ruletable import Rule
 
 Builder = Callable[[], object]
@@ -30,11 +30,18 @@ class Entry:
     line: Mapping[str, object]
 
 
+def _no_facts(case: Case, files: Mapping[str, bytes]) -> Mapping[str, object]:
+    """Return what an index says of a file beyond what all do: nothing."""
+    del case, files
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
     """The corpus of one format: where it lies, its builders by class, its rules.
 
-    `make` turns a builder into an entry, told the class and the file stem. The classes are folders
+    `place` gives an image its files by name, told the name without suffix; the first is opened.
+    `expect` are the answers to a file that breaks a rule, and nothing else. The classes are folders
     below `home`, or below `below` in it.
     """
 
@@ -45,17 +52,50 @@ class Collection:
     unit: str = "files"
     classes: Mapping[str, tuple[ModuleType, ...]]
     rules: Mapping[str, Rule]
-    make: Callable[[str, str, Builder], Entry]
+    place: Callable[[str, object], Mapping[str, bytes]]
+    expect: Callable[[Rule], Expect]
+    facts: Callable[[Case, Mapping[str, bytes]], Mapping[str, object]] = _no_facts
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry in the order of the index: by class, by rule, by name."""
         groups = {
-            group: [self.make(group, stem, each) for stem, each in sorted(_builders(modules))]
+            group: [self._entry(group, stem, each) for stem, each in sorted(_builders(modules))]
             for group, modules in self.classes.items()
         }
         order = list(self.rules)
         groups["reject"].sort(key=lambda entry: order.index(str(entry.line["rule"])))
         return tuple(entry for group in groups.values() for entry in group)
+
+    def _entry(self, group: str, stem: str, builder: Builder) -> Entry:
+        built = builder()
+        case = built if isinstance(built, Case) else self._broken(stem, built)
+        name = f"{self.below}{group}/{stem}"
+        files = self.place(name, case.image)
+        path, *parts = files
+        sidecar = f"{name}.json" if isinstance(built, Case) else None
+        line = {
+            "path": path,
+            "parts": parts,
+            "sha256": hashlib.sha256(b"".join(files.values())).hexdigest(),
+            "class": group,
+            "rule": case.rule,
+            "section": case.section,
+            "stage": self.rules[case.rule].stage if case.rule else None,
+            "expect": dict(case.expect),
+            **self.facts(case, files),
+            "contents": sidecar,
+            "sentence": _sentence(builder),
+        }
+        if sidecar is None:
+            return Entry(files=files, line=line)
+        text = json.dumps(case.known(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return Entry(files={**files, sidecar: text.encode()}, line=line)
+
+    def _broken(self, stem: str, image: object) -> Case:
+        """Return the case of an image of `reject/`: its name begins with the rule it breaks."""
+        slug = stem.split("--", maxsplit=1)[0]
+        (rule,) = (each for each in self.rules.values() if each.slug == slug)
+        return Case(image=image, section=rule.section, expect=self.expect(rule), rule=rule.id)
 
     def outputs(self, folder: Path) -> dict[Path, bytes]:
         """Return every generated file below `folder` with the bytes it has to have."""
@@ -144,52 +184,6 @@ def _builders(modules: tuple[ModuleType, ...]) -> Iterator[tuple[str, Builder]]:
                 yield name.replace("_", "-"), function
 
 
-class Told(Protocol):
-    """What every case tells of its file: section, expected answers, and the rule that it breaks."""
-
-    section: str
-    expect: Mapping[str, str]
-    rule: str | None
-
-
-def entry(
-    stem: str,
-    files: Mapping[str, bytes],
-    case: Told,
-    builder: Builder,
-    rules: Mapping[str, Rule],
-    *,
-    contents: Mapping[str, object] | None,
-    parts: bool = True,
-) -> Entry:
-    """Return the entry of `files`, of which the first is opened; `stem` is that of its sidecar.
-
-    `contents` are what a reader finds, None in `reject/`; `parts` lists the other files.
-    """
-    name, *others = files
-    line: dict[str, object] = {
-        "path": name,
-        **({"parts": others} if parts else {}),
-        "sha256": hashlib.sha256(b"".join(files.values())).hexdigest(),
-        "class": stem.split("/")[-2],
-        "rule": case.rule,
-        "section": case.section,
-        "stage": rules[case.rule].stage if case.rule else None,
-        "expect": dict(case.expect),
-        "contents": None if contents is None else f"{stem}.json",
-        "sentence": sentence(builder),
-    }
-    if contents is None:
-        return Entry(files=files, line=line)
-    text = json.dumps(contents, indent=1, ensure_ascii=False) + "\n"
-    return Entry(files={**files, f"{stem}.json": text.encode()}, line=line)
-
-
-def broken(prefix: str, stem: str, rules: Mapping[str, Rule]) -> Rule:
-    """Return the rule that a file of `reject/` breaks: its name says it."""
-    return rules[f"{prefix}.{stem.split('--', maxsplit=1)[0]}"]
-
-
-def sentence(builder: Builder) -> str:
+def _sentence(builder: Builder) -> str:
     """Return the docstring of a builder: what is special about its file."""
     return " ".join((builder.__doc__ or "").split())

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One requirement a file can break, named for ever by its id."""
+    """One requirement a file can break, named for ever by its id; its files begin with its slug."""
 
     id: str
+    slug: str
     section: str
     stage: str
     requirement: str
@@ -30,7 +31,8 @@ def table(prefix: str, text: str) -> dict[str, Rule]:
         if "|" not in line:
             stage = line
             continue
-        slug, section, requirement = line.split(" | ")
-        name = slug if "." in slug else f"{prefix}.{slug}"
-        rules[name] = Rule(id=name, section=section, stage=stage, requirement=requirement)
+        name, section, requirement = line.split(" | ")
+        slug = name.replace(".", "-")
+        id_ = name if "." in name else f"{prefix}.{name}"
+        rules[id_] = Rule(id=id_, slug=slug, section=section, stage=stage, requirement=requirement)
     return rules

@@ -87,7 +87,7 @@ def test_a_message_names_rule_section_and_place(key):
     with located(key) as path:
         with pytest.raises(tensorark.Rejected) as caught:
             tensorark.open(path)
-        parts = {Path(each).name for each in FILES[key].get("parts", ())}
+        parts = {Path(each).name for each in FILES[key]["parts"]}
         assert caught.value.path in {str(path), *parts}
     error = caught.value
     assert (error.code, error.section) == (FILES[key]["rule"], FILES[key]["section"])

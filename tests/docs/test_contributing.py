@@ -212,33 +212,29 @@ DEMO: Final = Format(
 )
 '''
 CORPUS = """from pathlib import Path
-from types import SimpleNamespace
 
-from conformance.build.collection import Collection, broken, entry
+from conformance.build.collection import Collection
 from conformance.build.ruletable import table
 
 from . import accept, reject
-
-RULES = table("demo", "frame\\nsize | demo | There is a byte behind the magic.\\n")
-
-
-def make(group, stem, builder):
-    rule = broken("demo", stem, RULES) if group == "reject" else None
-    expect = {"open": group}
-    case = SimpleNamespace(section="demo", expect=expect, rule=rule and rule.id)
-    files = {f"{group}/{stem}.demo": builder()}
-    return entry(f"{group}/{stem}", files, case, builder, RULES, contents=None)
-
 
 CORPUS = Collection(
     format="demo",
     specification="demo",
     home=Path(__file__).parents[1],
     classes={"accept": (accept,), "reject": (reject,)},
-    rules=RULES,
-    make=make,
+    rules=table("demo", "frame\\nsize | demo | There is a byte behind the magic.\\n"),
+    place=lambda stem, image: {f"{stem}.demo": image},
+    expect=lambda rule: {"open": "reject"},
 )
 """
+ACCEPTED = '''from conformance.build.case import Case
+
+
+def three():
+    """Three."""
+    return Case(image=b"DEMO123", section="demo", expect={"open": "accept"})
+'''
 
 
 def test_a_format_is_added_in_these_steps(project):
@@ -246,7 +242,7 @@ def test_a_format_is_added_in_these_steps(project):
     write(formats / "demo/__init__.py", FORMAT)
     extend(formats / "__init__.py", '    ("zt", "ZT"),', '    ("demo", "DEMO"),\n')
     write(corpus / "build/corpus.py", CORPUS)
-    write(corpus / "build/accept.py", 'def three():\n    """Three."""\n    return b"DEMO123"\n')
+    write(corpus / "build/accept.py", ACCEPTED)
     write(corpus / "build/reject.py", 'def size():\n    """None."""\n    return b"DEMO"\n')
     generate(project)
     program = """

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import struct
 
-from .case import READABLE, Case, plain
+from conformance.build.case import Case
+
+from .case import Plain, case
 from .image import (
     TEMPLATE,
     USUAL_PAYLOAD,
     WORDS,
     Json,
+    Set,
     directory,
     entry,
     part,
@@ -22,19 +25,17 @@ from .image import (
 
 _BF16 = ("bf16", "contiguous_le_v1")
 _USUAL = {"w": WORDS, "template": TEMPLATE}
-_PARAMETERS = {"text/whole": plain(WORDS, 2), "text/second": plain(WORDS[4:], 2)}
+_PARAMETERS = {"text/whole": Plain(WORDS, 2), "text/second": Plain(WORDS[4:], 2)}
 
 
 def _usual(file: bytes, section: str) -> Case:
-    return Case(
-        files={"": file}, section=section, objects=_USUAL, parameters=_PARAMETERS, expect=READABLE
-    )
+    return case(file, section, objects=_USUAL, parameters=_PARAMETERS)
 
 
 def minimal() -> Case:
     """A file of one tensor, without bindings, uses, metadata or provenance."""
     found = directory([tensor("w", [2, 2], *_BF16, 0, 8)], 8)
-    return Case(files={"": entry(found, WORDS)}, section="4.1", objects={"w": WORDS})
+    return case(entry(found, WORDS), "4.1", objects={"w": WORDS})
 
 
 def usual_file() -> Case:
@@ -118,11 +119,11 @@ def use_without_policy() -> Case:
         ],
     )
     divisors = struct.pack("<3f", 0, 448, -1)
-    return Case(
-        files={"": entry(found, WORDS.ljust(256, b"\0") + divisors)},
-        section="8",
+    return case(
+        entry(found, WORDS.ljust(256, b"\0") + divisors),
+        "8",
         objects={"w": WORDS, "d": divisors},
-        parameters={"w": plain(WORDS, 2)},
+        parameters={"w": Plain(WORDS, 2)},
     )
 
 
@@ -130,11 +131,11 @@ def parts_reordered() -> Case:
     """Parts take rows in another order, one of them twice."""
     ranges = [[2, 4], [0, 2], [2, 4]]
     binding = {"parts": [{"object": "w", "range": each} for each in ranges]}
-    return Case(
-        files={"": entry(usual(bindings={"mixed": binding}, uses=[]))},
-        section="7.1",
+    return case(
+        entry(usual(bindings={"mixed": binding}, uses=[])),
+        "7.1",
         objects=_USUAL,
-        parameters={"mixed": plain(WORDS[4:] + WORDS[:4] + WORDS[4:], 2)},
+        parameters={"mixed": Plain(WORDS[4:] + WORDS[:4] + WORDS[4:], 2)},
     )
 
 
@@ -145,11 +146,11 @@ def sharing() -> Case:
         "vision": {"config": {}, "resources": {"a": "template"}},
     }
     bindings = {"embedding": {"object": "w"}, "head": {"object": "w"}}
-    return Case(
-        files={"": entry(usual(components=components, bindings=bindings, uses=[]))},
-        section="5.3",
+    return case(
+        entry(usual(components=components, bindings=bindings, uses=[])),
+        "5.3",
         objects=_USUAL,
-        parameters=dict.fromkeys(bindings, plain(WORDS, 2)),
+        parameters=dict.fromkeys(bindings, Plain(WORDS, 2)),
     )
 
 
@@ -161,11 +162,11 @@ def scalar() -> Case:
     ]
     words, integers = struct.pack("<f", 0.5), struct.pack("<2i", -(1 << 31), (1 << 31) - 1)
     found = directory(records, 264, bindings={"s": {"object": "s"}})
-    return Case(
-        files={"": entry(found, words.ljust(256, b"\0") + integers)},
-        section="1",
+    return case(
+        entry(found, words.ljust(256, b"\0") + integers),
+        "1",
         objects={"s": words, "d": integers},
-        parameters={"s": plain(words, 4)},
+        parameters={"s": Plain(words, 4)},
     )
 
 
@@ -174,7 +175,7 @@ def gaps() -> Case:
     records = [resource("a", 3, 1), tensor("w", [2, 2], *_BF16, 512, 8)]
     payload = b"\0\0\0a".ljust(512, b"\0") + WORDS + bytes(100)
     found = directory(records, len(payload))
-    return Case(files={"": entry(found, payload)}, section="5.3", objects={"a": b"a", "w": WORDS})
+    return case(entry(found, payload), "5.3", objects={"a": b"a", "w": WORDS})
 
 
 def unknown_encoding() -> Case:
@@ -183,9 +184,9 @@ def unknown_encoding() -> Case:
         tensor("w", [2, 2], *_BF16, 0, 8),
         resource("r", 8, 5) | {"encoding": "zipped_v7"},
     ]
-    return Case(
-        files={"": entry(directory(records, 13), USUAL_PAYLOAD)},
-        section="11.1",
+    return case(
+        entry(directory(records, 13), USUAL_PAYLOAD),
+        "11.1",
         objects={"w": WORDS},
     )
 
@@ -193,12 +194,10 @@ def unknown_encoding() -> Case:
 def divisors_one() -> Case:
     """A tensor states that it has one divisor, which is the default."""
     record = tensor("w", [2, 2], *_BF16, 0, 8) | {"divisors": 1}
-    return Case(
-        files={"": entry(directory([record], 8), WORDS)}, section="5.1", objects={"w": WORDS}
-    )
+    return case(entry(directory([record], 8), WORDS), "5.1", objects={"w": WORDS})
 
 
-def _set(names: list[str], cuts: list[int], payload: bytes, found: Json) -> dict[str, bytes]:
+def _set(names: list[str], cuts: list[int], payload: bytes, found: Json) -> Set:
     """Return a set whose payload is cut at these places, continuations under these names."""
     ends = [*cuts, len(payload)]
     sizes = [end - start for start, end in zip([0, *cuts], ends, strict=True)]
@@ -206,7 +205,7 @@ def _set(names: list[str], cuts: list[int], payload: bytes, found: Json) -> dict
         {"path": name, "payload_bytes": size}
         for name, size in zip([None, *names], sizes, strict=True)
     ]
-    files = {"": entry(found | {"files": lines}, payload[: ends[0]])}
+    files = Set({"": entry(found | {"files": lines}, payload[: ends[0]])})
     for index, name in enumerate(names, 1):
         files[name] = part(index, payload[ends[index - 1] : ends[index]])
     return files
@@ -214,9 +213,9 @@ def _set(names: list[str], cuts: list[int], payload: bytes, found: Json) -> dict
 
 def set_of_two() -> Case:
     """A tensor begins in the entry and ends in a continuation."""
-    return Case(
-        files=_set(["set-of-two.ninfer.part-0001"], [4], USUAL_PAYLOAD, usual()),
-        section="2.2",
+    return case(
+        _set(["set-of-two.ninfer.part-0001"], [4], USUAL_PAYLOAD, usual()),
+        "2.2",
         objects=_USUAL,
         parameters=_PARAMETERS,
     )
@@ -225,9 +224,9 @@ def set_of_two() -> Case:
 def set_of_many() -> Case:
     """Every byte of a tensor is in a file of its own, under names that follow no pattern."""
     names = [f"set-of-many, piece {index} of 12" for index in range(1, 13)]
-    return Case(
-        files=_set(names, list(range(1, 13)), USUAL_PAYLOAD, usual()),
-        section="2.2",
+    return case(
+        _set(names, list(range(1, 13)), USUAL_PAYLOAD, usual()),
+        "2.2",
         objects=_USUAL,
         parameters=_PARAMETERS,
     )
@@ -237,6 +236,4 @@ def negative_scale() -> Case:
     """The scale of a q8 group is negative."""
     body = b"\x01".ljust(256, b"\0") + struct.pack("<4H", 0xBC00, 0, 0, 0)
     record = tensor("w", [1, 32], "q8_g32_fp16", "row_split_k128_v1", 0, 264)
-    return Case(
-        files={"": entry(directory([record], 264), body)}, section="6.1", objects={"w": body}
-    )
+    return case(entry(directory([record], 264), body), "6.1", objects={"w": body})

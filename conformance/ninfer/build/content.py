@@ -8,8 +8,8 @@ from .image import (
     ARTIFACT,
     TEMPLATE,
     WORDS,
-    Files,
     Json,
+    Set,
     directory,
     entry,
     part,
@@ -82,7 +82,7 @@ def tensor_bytes__padding_forgotten() -> bytes:
 # ---------------------------------------------------------------------------------- continuations
 
 
-def _set(stem: str, second: bytes) -> Files:
+def _set(stem: str, second: bytes) -> Set:
     """Return a set of two files whose only object crosses from one into the other."""
     name = f"{stem}.ninfer.part-0001"
     lines = [
@@ -90,40 +90,40 @@ def _set(stem: str, second: bytes) -> Files:
         {"path": name, "payload_bytes": 4},
     ]
     found = directory([tensor("w", [2, 2], *_BF16, 0, 8)], 8, files=lines)
-    return {"": entry(found, WORDS[:4]), name: second}
+    return Set({"": entry(found, WORDS[:4]), name: second})
 
 
-def part_header() -> Files:
+def part_header() -> Set:
     """A continuation has 31 bytes."""
     return _set("part-header", part(1, WORDS[4:])[:31])
 
 
-def part_magic() -> Files:
+def part_magic() -> Set:
     """A continuation has the magic of an entry."""
     return _set("part-magic", part(1, WORDS[4:], magic=b"NINFER\0\x03"))
 
 
-def part_magic__version_2() -> Files:
+def part_magic__version_2() -> Set:
     """A continuation is of version 2."""
     return _set("part-magic--version-2", part(1, WORDS[4:], magic=b"NINPRT\0\x02"))
 
 
-def part_index() -> Files:
+def part_index() -> Set:
     """A continuation says that it is the second one."""
     return _set("part-index", part(2, WORDS[4:]))
 
 
-def part_artifact() -> Files:
+def part_artifact() -> Set:
     """A continuation has the id of another artifact."""
     return _set("part-artifact", part(1, WORDS[4:], artifact=ARTIFACT[::-1]))
 
 
-def part_size() -> Files:
+def part_size() -> Set:
     """A continuation lacks its last byte."""
     return _set("part-size", part(1, WORDS[4:])[:-1])
 
 
-def part_size__long() -> Files:
+def part_size__long() -> Set:
     """A byte follows the payload of a continuation."""
     return _set("part-size--long", part(1, WORDS[4:]) + b"\0")
 

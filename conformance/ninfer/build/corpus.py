@@ -1,43 +1,36 @@
-"""The corpus of NInfer: which modules build which class, and the lines of its index."""
+"""The corpus of NInfer: which modules build which class, and the answers of readers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.build.collection import Builder, Collection, Entry, broken, entry
+from conformance.build.case import ACCEPT, REJECT, Expect
+from conformance.build.collection import Collection
+from conformance.build.ruletable import Rule
 
 from . import accept, binder, carried, content, either, refuse, reject
-from .case import ACCEPT, REJECT, Case, contents
+from .image import Carried, Set
 from .rules import READ, RULES
 
 
-def _entry(group: str, stem: str, builder: Builder) -> Entry:
-    built = builder()
-    case = built if isinstance(built, Case) else _breaking(stem, built)
-    found = contents(case) if isinstance(built, Case) else None
-    suffix = ".zt" if builder.__module__ == carried.__name__ else ".ninfer"
-    files = {f"{group}/{stem}{suffix}": case.files[""]}
-    files |= {f"{group}/{part}": data for part, data in case.files.items() if part}
-    return entry(f"{group}/{stem}", files, case, builder, RULES, contents=found)
+def _place(stem: str, image: object) -> dict[str, bytes]:
+    if isinstance(image, Set):  # its continuations lie beside it
+        folder = stem.rpartition("/")[0]
+        parts = {f"{folder}/{part}": data for part, data in image.items() if part}
+        return {f"{stem}.ninfer": image[""], **parts}
+    assert isinstance(image, bytes), stem
+    return {f"{stem}.zt" if isinstance(image, Carried) else f"{stem}.ninfer": bytes(image)}
 
 
-def _breaking(stem: str, built: object) -> Case:
-    files = {"": built} if isinstance(built, bytes) else built
-    assert isinstance(files, dict), stem
-    rule = broken("ninfer", stem, RULES)
-    return Case(files=files, section=rule.section, expect=_expect(rule.id), rule=rule.id)
-
-
-def _expect(rule: str) -> dict[str, str]:
-    """Return what the operations answer when a file breaks `rule`, and nothing else."""
-    if RULES[rule].stage == "architecture":
+def _expect(rule: Rule) -> Expect:
+    if rule.stage == "architecture":
         return {"open": ACCEPT, "decode": ACCEPT, "architecture": REJECT}
-    if RULES[rule].stage != "content":
+    if rule.stage != "content":
         return {"open": REJECT}
-    if rule == "ninfer.input-columns":  # the matrix is one of GGUF blocks: more than we ask
+    if rule.slug == "input-columns":  # the matrix is one of GGUF blocks: more than we ask
         return {"open": ACCEPT, "verify": REJECT}
-    is_read = rule.removeprefix("ninfer.").startswith(READ)
-    return {"open": ACCEPT, "decode": REJECT if is_read else ACCEPT, "verify": REJECT}
+    decoded = REJECT if rule.slug.startswith(READ) else ACCEPT
+    return {"open": ACCEPT, "decode": decoded, "verify": REJECT}
 
 
 CORPUS = Collection(
@@ -52,5 +45,6 @@ CORPUS = Collection(
         "either": (either,),
     },
     rules=RULES,
-    make=_entry,
+    place=_place,
+    expect=_expect,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .case import READABLE, Case
+from conformance.build.case import READABLE, Case
+
+from .case import case
 from .image import TEMPLATE, WORDS, entry, text_of, usual
 
 _OBJECTS = {"w": WORDS, "template": TEMPLATE}
@@ -10,9 +12,9 @@ _OBJECTS = {"w": WORDS, "template": TEMPLATE}
 
 def gap_not_zero() -> Case:
     """The bytes between directory and payload are FF: a writer writes zeros, no reader looks."""
-    return Case(
-        files={"": entry(usual(), gap=b"\xff")},
-        section="3.1",
+    return case(
+        entry(usual(), gap=b"\xff"),
+        "3.1",
         objects=_OBJECTS,
         expect=READABLE,
         choice="accepted, and noted when the file is verified",
@@ -24,9 +26,9 @@ def json_deep() -> Case:
     text = text_of(usual()).replace(
         b',"uses"', b',"provenance":{"a":' + b"[" * 298 + b"]" * 298 + b'},"uses"', 1
     )
-    return Case(
-        files={"": entry(text)},
-        section="1",
+    return case(
+        entry(text),
+        "1",
         expect={"open": "refuse"},
         choice="refused: a cap of 256 on the depth keeps every reader's stack whole",
     )
@@ -35,9 +37,9 @@ def json_deep() -> Case:
 def json_long_integer() -> Case:
     """An integer in `config` has 5000 digits."""
     text = text_of(usual()).replace(b"1e-06", b"9" * 5000, 1)
-    return Case(
-        files={"": entry(text)},
-        section="1",
+    return case(
+        entry(text),
+        "1",
         expect={"open": "refuse"},
         choice="refused: reading such a number takes time that grows with its square",
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import struct
-from collections.abc import Mapping
 
 MAGIC = bytes.fromhex("4e 49 4e 46 45 52 00 03")
 PART_MAGIC = bytes.fromhex("4e 49 4e 50 52 54 00 03")
@@ -16,8 +15,17 @@ ARTIFACT = bytes(range(16))
 PAGE = 4096
 
 Json = dict[str, object]
-Files = Mapping[str, bytes]
-"""A set: what follows the name of the entry, and the bytes; the entry itself has ""."""
+
+
+class Set(dict[str, bytes]):
+    """The files of a set by name; that of the entry itself is ""."""
+
+
+class Carried(bytes):
+    """A `.zt` whose tensor is an encoded object."""
+
+    __slots__ = ()
+
 
 WORDS = struct.pack("<4H", 0x3F80, 0x4000, 0x4040, 0x4080)  # 1, 2, 3, 4 in bf16
 TEMPLATE = b"hello"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .case import REFUSE, Case
+from conformance.build.case import REFUSE, Case
+
+from .case import case
 from .image import WORDS, directory, entry, tensor, usual
 
 _DEFERRED = {"open": "accept", "decode": REFUSE, "verify": REFUSE}
@@ -11,24 +13,24 @@ _DEFERRED = {"open": "accept", "decode": REFUSE, "verify": REFUSE}
 def version_1() -> Case:
     """The magic is that of version 1."""
     file = entry(usual(), magic=b"NINFER\0\x01")
-    return Case(files={"": file}, section="3.1", expect={"open": REFUSE})
+    return case(file, "3.1", expect={"open": REFUSE})
 
 
 def version_2() -> Case:
     """The magic is that of version 2."""
     file = entry(usual(), magic=b"NINFER\0\x02")
-    return Case(files={"": file}, section="3.1", expect={"open": REFUSE})
+    return case(file, "3.1", expect={"open": REFUSE})
 
 
 def version_4() -> Case:
     """The magic is that of a version to come."""
     file = entry(usual(), magic=b"NINFER\0\x04")
-    return Case(files={"": file}, section="3.1", expect={"open": REFUSE})
+    return case(file, "3.1", expect={"open": REFUSE})
 
 
 def _one(format_: str, layout: str) -> Case:
     found = directory([tensor("w", [2, 2], format_, layout, 0, 8)], 8)
-    return Case(files={"": entry(found, WORDS)}, section="11.1", expect=_DEFERRED)
+    return case(entry(found, WORDS), "11.1", expect=_DEFERRED)
 
 
 def unknown_format() -> Case:
@@ -48,4 +50,4 @@ def unknown_auxiliary() -> Case:
         {"parameter": "text/whole", "input": "x", "auxiliaries": {"rotation": {"object": "w"}}}
     ]
     expect = {"open": "accept", "decode": "accept", "verify": REFUSE}
-    return Case(files={"": entry(found)}, section="8", expect=expect)
+    return case(entry(found), "8", expect=expect)

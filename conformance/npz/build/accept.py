@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from .case import Case, Stored
+from conformance.build.case import Case
+
+from .case import Stored, case
 from .image import DEFLATED, PLAIN, Member, archive, described, npy
 
 _A = {"a": Stored("float32", (1,), bytes(4))}
@@ -13,24 +15,24 @@ _SIX = struct.pack("<6h", 0, 1, 2, 3, 4, 5)
 
 def _one(data: bytes, dtype: str, shape: tuple[int, ...], values: bytes, method: int = 0) -> Case:
     image = archive(Member(data=data, method=method))
-    return Case(image=image, section="npy", tensors={"a": Stored(dtype, shape, values)})
+    return case(image, section="npy", tensors={"a": Stored(dtype, shape, values)})
 
 
 def minimal() -> Case:
     """One f32, stored."""
-    return Case(image=archive(Member()), tensors=_A)
+    return case(archive(Member()), tensors=_A)
 
 
 def no_members() -> Case:
     """An empty archive, as numpy writes it of no arrays."""
-    return Case(image=archive())
+    return case(archive())
 
 
 def stored_and_deflated() -> Case:
     """One array is stored and one deflated."""
     data = described("<i2", "(2, 3)", _SIX)
     image = archive(Member(), Member(name=b"b.npy", data=data, method=DEFLATED))
-    return Case(image=image, tensors={**_A, "b": Stored("int16", (2, 3), _SIX)})
+    return case(image, tensors={**_A, "b": Stored("int16", (2, 3), _SIX)})
 
 
 _TYPES = {
@@ -48,7 +50,7 @@ def types() -> Case:
         data = b"\1\0" if name == "bool" else bytes((5 * k + width) % 60 for k in range(2 * width))
         members.append(Member(name=f"{name}.npy".encode(), data=described(descr, "(2,)", data)))
         tensors[name] = Stored(name, (2,), data)
-    return Case(image=archive(*members), section="npy", tensors=tensors)
+    return case(archive(*members), section="npy", tensors=tensors)
 
 
 def big_endian() -> Case:
@@ -81,7 +83,7 @@ def shapes() -> Case:
         "none": Stored("float64", (3, 0, 2), b""),
         "six": Stored("uint8", (1, 2, 1, 2, 1, 1), b"2345"),
     }
-    return Case(image=image, section="npy", tensors=tensors)
+    return case(image, section="npy", tensors=tensors)
 
 
 def versions() -> Case:
@@ -89,7 +91,7 @@ def versions() -> Case:
     text = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }"
     members = [Member(name=f"v{n}.npy".encode(), data=npy(text, version=n)) for n in (1, 2, 3)]
     tensors = {f"v{n}": _A["a"] for n in (1, 2, 3)}
-    return Case(image=archive(*members), section="npy", tensors=tensors)
+    return case(archive(*members), section="npy", tensors=tensors)
 
 
 def spelling() -> Case:
@@ -111,27 +113,27 @@ def names() -> Case:
     members = [Member(name=each) for each in spelt.values()]
     members.append(Member(name="größe.npy".encode(), flags=2048))
     tensors = dict.fromkeys([*spelt, "größe"], _A["a"])
-    return Case(image=archive(*members), tensors=tensors)
+    return case(archive(*members), tensors=tensors)
 
 
 def descriptor() -> Case:
     """A local header leaves the CRC to a descriptor."""
-    return Case(image=archive(Member(flags=8, local_crc=0)), tensors=_A)
+    return case(archive(Member(flags=8, local_crc=0)), tensors=_A)
 
 
 def extra() -> Case:
     """A local header has an extra field of 64 bytes, which aligns the data."""
-    return Case(image=archive(Member(extra=bytes(64))), tensors=_A)
+    return case(archive(Member(extra=bytes(64))), tensors=_A)
 
 
 def comment() -> Case:
     """A comment follows the end record."""
-    return Case(image=archive(Member(), comment=b"made by hand"), tensors=_A)
+    return case(archive(Member(), comment=b"made by hand"), tensors=_A)
 
 
 def zip64() -> Case:
     """The record of 64 bits holds the numbers of the directory."""
-    return Case(image=archive(Member(), zip64=True), tensors=_A)
+    return case(archive(Member(), zip64=True), tensors=_A)
 
 
 def long_header() -> Case:
@@ -143,4 +145,4 @@ def long_header() -> Case:
 def other_members() -> Case:
     """A folder and a text lie beside the array."""
     image = archive(Member(), Member(name=b"d/", data=b""), Member(name=b"t.txt", data=PLAIN))
-    return Case(image=image, tensors=_A, others=["t.txt"])
+    return case(image, tensors=_A, others=["t.txt"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from .case import ACCEPT, REFUSE, Case
+from conformance.build.case import ACCEPT, REFUSE, Case
+
+from .case import case
 from .image import Member, archive, described, npy
 
 _EXPECT = {"open": ACCEPT, "decode": REFUSE}
 
 
 def _of(data: bytes) -> Case:
-    return Case(image=archive(Member(data=data)), section="npy", expect=_EXPECT)
+    return case(archive(Member(data=data)), section="npy", expect=_EXPECT)
 
 
 def objects() -> Case:

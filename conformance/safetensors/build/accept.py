@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import struct
 
-from .case import Case, Stored
+from conformance.build.case import Case
+
+from .case import Stored, case
 from .image import ONE, TWO, entry, file, index, one, usual, vectors
 
 _PI = struct.pack("<f", 3.140625)
@@ -13,34 +15,34 @@ _PI = struct.pack("<f", 3.140625)
 
 def _single(name: str, stored: Stored) -> Case:
     made = entry(stored.dtype, list(stored.shape), 0, len(stored.data))
-    return Case(image=file({name: made}, stored.data), tensors={name: stored})
+    return case(file({name: made}, stored.data), tensors={name: stored})
 
 
 def minimal() -> Case:
     """One f32."""
-    return Case(image=one(_PI), tensors={"a": Stored("F32", (1,), _PI)})
+    return case(one(_PI), tensors={"a": Stored("F32", (1,), _PI)})
 
 
 def no_tensors() -> Case:
     """An empty map."""
-    return Case(image=file(b"{}"))
+    return case(file(b"{}"))
 
 
 def metadata() -> Case:
     """There are metadata, and a text that is not ASCII among them."""
     said = {"format": "pt", "größe": "☃", "empty": ""}
-    return Case(image=file({"__metadata__": said}), metadata=said)
+    return case(file({"__metadata__": said}), metadata=said)
 
 
 def metadata_empty() -> Case:
     """The metadata are an empty map."""
-    return Case(image=file({"__metadata__": {}}), metadata={})
+    return case(file({"__metadata__": {}}), metadata={})
 
 
 def metadata_last() -> Case:
     """The metadata stand behind the tensors."""
     image = file({"a": entry("F32", [1], 0, 4), "__metadata__": {"k": "v"}}, _PI)
-    return Case(image=image, metadata={"k": "v"}, tensors={"a": Stored("F32", (1,), _PI)})
+    return case(image, metadata={"k": "v"}, tensors={"a": Stored("F32", (1,), _PI)})
 
 
 _WIDTHS = {
@@ -62,7 +64,7 @@ def types() -> Case:
         header[dtype.lower()] = entry(dtype, [2], len(data), len(data) + len(stored))
         tensors[dtype.lower()] = Stored(dtype, (2,), stored)
         data += stored
-    return Case(image=file(header, data), tensors=tensors)
+    return case(file(header, data), tensors=tensors)
 
 
 def shapes() -> Case:
@@ -77,28 +79,28 @@ def shapes() -> Case:
         "none": Stored("F64", (3, 0, 2), b""),
         "six": Stored("U8", (1, 2, 1, 2, 1, 1), b"2345"),
     }
-    return Case(image=file(header, b"12345"), tensors=tensors)
+    return case(file(header, b"12345"), tensors=tensors)
 
 
 def out_of_order() -> Case:
     """The order of the header is not that of the bytes."""
     header = {"a": entry("U8", [2], 2, 4), "b": entry("U8", [2], 0, 2)}
     tensors = {"a": Stored("U8", (2,), b"34"), "b": Stored("U8", (2,), b"12")}
-    return Case(image=file(header, b"1234"), tensors=tensors)
+    return case(file(header, b"1234"), tensors=tensors)
 
 
 def odd_address() -> Case:
     """An f32 lies at an odd address."""
     header = {"a": entry("U8", [3], 0, 3), "b": entry("F32", [1], 3, 7)}
     tensors = {"a": Stored("U8", (3,), b"123"), "b": Stored("F32", (1,), _PI)}
-    return Case(image=file(header, b"123" + _PI), tensors=tensors)
+    return case(file(header, b"123" + _PI), tensors=tensors)
 
 
 def padded() -> Case:
     """Spaces follow the header's map, as the public library writes them."""
     text = json.dumps({"a": entry("F32", [1], 0, 4)}).encode()
     image = file(text + b" " * (-len(text) % 8), _PI)
-    return Case(image=image, tensors={"a": Stored("F32", (1,), _PI)})
+    return case(image, tensors={"a": Stored("F32", (1,), _PI)})
 
 
 def names() -> Case:
@@ -107,7 +109,7 @@ def names() -> Case:
     header = {name: entry("U8", [1], at, at + 1) for at, name in enumerate(all_names)}
     data = bytes(range(len(all_names)))
     tensors = {name: Stored("U8", (1,), bytes([at])) for at, name in enumerate(all_names)}
-    return Case(image=file(header, data), tensors=tensors)
+    return case(file(header, data), tensors=tensors)
 
 
 def nibbles() -> Case:
@@ -124,13 +126,13 @@ _TENSORS = {
 
 def sharded() -> Case:
     """An index and two shards; the order is that of the index."""
-    return Case(image=usual(), section="index", tensors=_TENSORS, metadata={"format": "pt"})
+    return case(usual(), section="index", tensors=_TENSORS, metadata={"format": "pt"})
 
 
 def sharded_total_size() -> Case:
     """The total_size of an index is wrong, as in files in circulation, and not relied upon."""
     image = usual(index=index({"b": TWO, "a": ONE, "c": TWO}, metadata={"total_size": 1}))
-    return Case(image=image, section="index", tensors=_TENSORS, metadata={"format": "pt"})
+    return case(image, section="index", tensors=_TENSORS, metadata={"format": "pt"})
 
 
 def sharded_identity() -> Case:
@@ -141,4 +143,4 @@ def sharded_identity() -> Case:
         one=vectors({"a": 3}, {"format": "pt", **identity}),
         two=vectors({"c": 2, "b": 1}, {"format": "pt", **identity}),
     )
-    return Case(image=image, section="index", tensors=_TENSORS, metadata={"format": "pt"})
+    return case(image, section="index", tensors=_TENSORS, metadata={"format": "pt"})

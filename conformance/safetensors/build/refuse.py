@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .case import ACCEPT, REFUSE, Case, Stored
+from conformance.build.case import ACCEPT, REFUSE, Case
+
+from .case import Stored, case
 from .image import entry, file
 
 _EXPECT = {"open": ACCEPT, "decode": REFUSE}
@@ -10,7 +12,7 @@ _EXPECT = {"open": ACCEPT, "decode": REFUSE}
 
 def _of(dtype: str, shape: tuple[int, ...], data: bytes) -> Case:
     image = file({"a": entry(dtype, list(shape), 0, len(data))}, data)
-    return Case(image=image, expect=_EXPECT, tensors={"a": Stored(dtype, shape, data)})
+    return case(image, expect=_EXPECT, tensors={"a": Stored(dtype, shape, data)})
 
 
 def six_bits() -> Case:

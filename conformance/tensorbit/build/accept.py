@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from .case import Case, Stored
+from conformance.build.case import Case
+
+from .case import Stored, case
 from .image import (
     ABSENT,
     CONFIG,
@@ -38,18 +40,18 @@ _AFTER = len(sparse().data)
 
 def minimal() -> Case:
     """A container of one tensor at 2:4 and one without a mask."""
-    return Case(image=usual(), tensors=BOTH, facts=FACTS)
+    return case(usual(), tensors=BOTH, facts=FACTS)
 
 
 def single() -> Case:
     """A .tb of 32 weights at 2:4; it has no shape."""
     flat = Stored(shape=(32,), weights=A.weights, values=A.values, mask=A.mask, nm="2:4")
-    return Case(image=Single(sparse().data), section="layout", tensors={"single": flat})
+    return case(Single(sparse().data), section="layout", tensors={"single": flat})
 
 
 def single_dense() -> Case:
     """A .tb without a mask."""
-    return Case(image=Single(dense().data), section="layout", tensors={"single-dense": B})
+    return case(Single(dense().data), section="layout", tensors={"single-dense": B})
 
 
 def directory() -> Case:
@@ -60,7 +62,7 @@ def directory() -> Case:
         entry(**plain, offset=ABSENT, file="a.tb"),
         dense_entry(ABSENT, **plain, file="deep/b.tb"),
     ]
-    return Case(image=folder(entries, files), section="manifest", tensors=BOTH, facts=FACTS)
+    return case(folder(entries, files), section="manifest", tensors=BOTH, facts=FACTS)
 
 
 def precisions() -> Case:
@@ -76,7 +78,7 @@ def precisions() -> Case:
         held[name] = Stored(shape=(2, 4), weights=data, values=data, mask=mask, nm="2:4")
         blobs.append(blob)
         at += len(blob)
-    return Case(image=container(blobs, index(entries)), section="precision", tensors=held)
+    return case(container(blobs, index(entries)), section="precision", tensors=held)
 
 
 def patterns() -> Case:
@@ -94,7 +96,7 @@ def patterns() -> Case:
         held[name] = Stored(shape=(2, m), weights=values, values=values, mask=mask, nm=f"{n}:{m}")
         blobs.append(blob)
         at += len(blob)
-    return Case(image=container(blobs, index(entries)), section="mask", tensors=held)
+    return case(container(blobs, index(entries)), section="mask", tensors=held)
 
 
 def _mask(keep: list[bool], m: int) -> bytes:
@@ -109,7 +111,7 @@ def out_of_order() -> Case:
     """The order of the index is not that of the blobs."""
     entries = [dense_entry(_AFTER), entry()]
     held = {"b.weight": B, "a.weight": A}
-    return Case(image=usual(entries=entries), section="index", tensors=held, facts=FACTS)
+    return case(usual(entries=entries), section="index", tensors=held, facts=FACTS)
 
 
 def architecture_first() -> Case:
@@ -120,7 +122,7 @@ def architecture_first() -> Case:
         "tensors": [entry(), dense_entry(_AFTER)],
     }
     image = container([sparse().data, dense().data], document)
-    return Case(image=image, section="index", tensors=BOTH, facts=FACTS)
+    return case(image, section="index", tensors=BOTH, facts=FACTS)
 
 
 def spaces() -> Case:
@@ -128,28 +130,28 @@ def spaces() -> Case:
     text = b'   \n{ "tensors" : [ '
     text += b'{"name":"a.weight","offset":0,"shape":[4,8],"nm_n":2,"nm_m":4,"dtype":"fp32",'
     text += b'"num_weights":32,"num_mask_bytes":8} ]\r\n\t} '
-    return Case(image=container([sparse().data], text), section="index", tensors={"a.weight": A})
+    return case(container([sparse().data], text), section="index", tensors={"a.weight": A})
 
 
 def names() -> Case:
     """Names are any text: not ASCII, with escapes, of 200 characters."""
     entries = [entry(name='wörd "q" /\\ \t'), dense_entry(_AFTER, name="n" * 200)]
     held = {'wörd "q" /\\ \t': A, "n" * 200: B}
-    return Case(image=usual(entries=entries), section="index", tensors=held)
+    return case(usual(entries=entries), section="index", tensors=held)
 
 
 def escaped_name() -> Case:
     """A name is written with an escape, which the public runtime reads as six characters."""
     text = b'{"tensors":[{"name":"caf\\u00e9","offset":0,"shape":[4,8],"nm_n":2,"nm_m":4,'
     text += b'"dtype":"fp32","num_weights":32,"num_mask_bytes":8}]}'
-    return Case(image=container([sparse().data], text), section="index", tensors={"café": A})
+    return case(container([sparse().data], text), section="index", tensors={"café": A})
 
 
 def members_left_out() -> Case:
     """Entries without pattern, dtype and counts: the header has them."""
     gone = dict.fromkeys(("nm_n", "nm_m", "dtype", "num_weights", "num_mask_bytes"), ABSENT)
     entries = [entry(**gone), dense_entry(_AFTER, **gone)]
-    return Case(image=usual(entries=entries), section="index", tensors=BOTH)
+    return case(usual(entries=entries), section="index", tensors=BOTH)
 
 
 def odd_addresses() -> Case:
@@ -168,7 +170,7 @@ def odd_addresses() -> Case:
         ),
         "b.weight": B,
     }
-    return Case(image=usual(first=first, entries=entries), section="layout", tensors=held)
+    return case(usual(first=first, entries=entries), section="layout", tensors=held)
 
 
 def six_hundred_tensors() -> Case:
@@ -176,7 +178,7 @@ def six_hundred_tensors() -> Case:
     entries = [entry(name=f"t{number}") for number in range(600)]
     image = container([sparse().data], index(entries))
     held = {f"t{number}": A for number in range(600)}
-    return Case(image=image, section="index", tensors=held)
+    return case(image, section="index", tensors=held)
 
 
 def special_values() -> Case:
@@ -189,4 +191,4 @@ def special_values() -> Case:
     )
     held = Stored(shape=(4, 8), weights=data, values=values, mask=mask, nm="2:4")
     image = container([sparse(weights=data, mask=mask).data], index([entry()]))
-    return Case(image=image, section="precision", tensors={"a.weight": held})
+    return case(image, section="precision", tensors={"a.weight": held})

@@ -1,43 +1,27 @@
-"""The corpus of Tensorbit: which modules build which class, and the lines of its index."""
+"""The corpus of Tensorbit: which modules build which class, and the answers of readers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from conformance.build.collection import Builder, Collection, Entry, broken, entry
+from conformance.build.case import REJECT
+from conformance.build.collection import Collection
 
 from . import accept, content, either, profile, reject
-from .case import FAULTY, REJECT, Case, contents
+from .case import FAULTY
 from .image import Container, Folder, Single, Tensor
 from .rules import RULES
 
-_SUFFIXES: Mapping[type, str] = {Container: ".tbm", Single: ".tb", Tensor: ".zt"}
+_SUFFIXES = {Container: ".tbm", Single: ".tb", Tensor: ".zt"}
 
 
-def _entry(group: str, stem: str, builder: Builder) -> Entry:
-    built = builder()
-    case = built if isinstance(built, Case) else _breaking(stem, built)
-    found = contents(case) if isinstance(built, Case) else None
-    files = _placed(f"{group}/{stem}", case.image)
-    return entry(f"{group}/{stem}", files, case, builder, RULES, contents=found)
-
-
-def _placed(stem: str, image: object) -> dict[str, bytes]:
-    """Return all files of an image by name, first the one that is opened."""
+def _place(stem: str, image: object) -> dict[str, bytes]:
     if isinstance(image, Folder):
         parts = {f"{stem}/{part}": data for part, data in image.items()}
         manifest = f"{stem}/manifest.json"
         return {manifest: parts.pop(manifest), **parts}
-    assert isinstance(image, bytes), stem
+    assert isinstance(image, Container | Single | Tensor), stem
     return {stem + _SUFFIXES[type(image)]: bytes(image)}
-
-
-def _breaking(stem: str, built: object) -> Case:
-    assert isinstance(built, Container | Single | Tensor | Folder), stem
-    rule = broken("tb", stem, RULES)
-    expect = FAULTY if rule.stage == "content" else {"open": REJECT}
-    return Case(image=built, section=rule.section, expect=expect, rule=rule.id)
 
 
 CORPUS = Collection(
@@ -46,5 +30,6 @@ CORPUS = Collection(
     home=Path(__file__).parents[1],
     classes={"accept": (accept,), "reject": (reject, profile, content), "either": (either,)},
     rules=RULES,
-    make=_entry,
+    place=_place,
+    expect=lambda rule: FAULTY if rule.stage == "content" else {"open": REJECT},
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 
+from conformance.build.case import ACCEPT, Case
+
 from .accept import BOTH, FACTS, A, B
-from .case import ACCEPT, FAULTY, Case, Stored
+from .case import FAULTY, Stored, case
 from .image import (
     ABSENT,
     CONFIG,
@@ -31,8 +33,8 @@ _AFTER = len(sparse().data)
 
 def no_tensors() -> Case:
     """The list of tensors is empty."""
-    return Case(
-        image=container([], index([])),
+    return case(
+        container([], index([])),
         section="index",
         facts=FACTS,
         choice="accepted: a model of nothing. The public runtime refuses it.",
@@ -41,8 +43,8 @@ def no_tensors() -> Case:
 
 def no_config() -> Case:
     """There is neither configuration nor architecture."""
-    return Case(
-        image=usual(config=ABSENT, architecture=ABSENT),
+    return case(
+        usual(config=ABSENT, architecture=ABSENT),
         section="index",
         tensors=BOTH,
         facts={"architecture": None, "config": None},
@@ -52,8 +54,8 @@ def no_config() -> Case:
 
 def empty_config() -> Case:
     """The configuration is an empty object."""
-    return Case(
-        image=usual(config={}),
+    return case(
+        usual(config={}),
         section="index",
         tensors=BOTH,
         facts={"architecture": "llama", "config": {}},
@@ -66,8 +68,8 @@ def unknown_members() -> Case:
     extra = {"x": [1, {"y": "z"}], "t": True, "u": None, "f": 0.5}
     config = {**CONFIG, "attention_dropout": 0.1}
     entries = [entry(extra=extra), dense_entry(_AFTER)]
-    return Case(
-        image=usual(entries=entries, config=config, note=1.5),
+    return case(
+        usual(entries=entries, config=config, note=1.5),
         section="index",
         tensors=BOTH,
         facts={"architecture": "llama", "config": config},
@@ -82,8 +84,8 @@ def one_dimension() -> Case:
         dense_entry(0, name="one", shape=[16, 1]),
         dense_entry(0, name="zero", shape=[16, 0]),
     ]
-    return Case(
-        image=container([dense().data], index(entries)),
+    return case(
+        container([dense().data], index(entries)),
         section="index",
         tensors={"plain": B, "one": B, "zero": B},
         choice="accepted, and read as one dimension each: real files have all three.",
@@ -93,8 +95,8 @@ def one_dimension() -> Case:
 def three_dimensions() -> Case:
     """A shape has three dimensions."""
     cube = Stored(shape=(2, 2, 8), weights=A.weights, values=A.values, mask=A.mask, nm="2:4")
-    return Case(
-        image=alone(sparse(), {"shape": [2, 2, 8]}),
+    return case(
+        alone(sparse(), {"shape": [2, 2, 8]}),
         section="index",
         tensors={"a.weight": cube},
         choice="accepted: nothing forbids it. The public runtime cannot parse it.",
@@ -105,8 +107,8 @@ def no_weights() -> Case:
     """A tensor has no weights."""
     blob = dense(weights=b"", count=0)
     claim = dense_entry(0, shape=[0, 4], num_weights=0)
-    return Case(
-        image=container([blob.data], index([claim])),
+    return case(
+        container([blob.data], index([claim])),
         section="layout",
         tensors={"b.weight": Stored(shape=(0, 4), weights=b"", values=b"")},
         choice="accepted: 0 is a number of weights.",
@@ -116,8 +118,8 @@ def no_weights() -> Case:
 def tied() -> Case:
     """Two tensors lie at one offset."""
     entries = [entry(), entry(name="alias.weight")]
-    return Case(
-        image=container([sparse().data], index(entries)),
+    return case(
+        container([sparse().data], index(entries)),
         section="file",
         tensors={"a.weight": A, "alias.weight": A},
         choice="accepted: that is how tied weights are stored once.",
@@ -128,8 +130,8 @@ def gap() -> Case:
     """Zeros lie between two blobs, so that the second begins at a multiple of 4096."""
     first = sparse().data.ljust(2 * HEADER, b"\0")
     entries = [entry(), dense_entry(2 * HEADER)]
-    return Case(
-        image=container([first, dense().data], index(entries)),
+    return case(
+        container([first, dense().data], index(entries)),
         section="file",
         tensors=BOTH,
         choice="accepted: offsets are explicit, and padding makes mapped weights aligned.",
@@ -139,8 +141,8 @@ def gap() -> Case:
 def gap_before_the_first() -> Case:
     """The first blob begins at 4096, behind bytes that are none."""
     entries = [entry(offset=HEADER)]
-    return Case(
-        image=container([b"\xff" * HEADER, sparse().data], index(entries)),
+    return case(
+        container([b"\xff" * HEADER, sparse().data], index(entries)),
         section="file",
         tensors={"a.weight": A},
         choice="accepted: offsets are explicit, and a container has no magic of its own.",
@@ -149,8 +151,8 @@ def gap_before_the_first() -> Case:
 
 def unused_blob() -> Case:
     """A blob has no entry in the index."""
-    return Case(
-        image=usual(entries=[entry()]),
+    return case(
+        usual(entries=[entry()]),
         section="index",
         tensors={"a.weight": A},
         choice="accepted: the index says what there is.",
@@ -159,8 +161,8 @@ def unused_blob() -> Case:
 
 def weights_offset_5000() -> Case:
     """The weights begin at 5000."""
-    return Case(
-        image=alone(sparse(filler=b"\xaa" * 904)),
+    return case(
+        alone(sparse(filler=b"\xaa" * 904)),
         section="header",
         tensors={"a.weight": A},
         choice="accepted, though the offset is called 4096 always: the header says where they lie.",
@@ -174,8 +176,8 @@ def gap_before_the_mask() -> Case:
         struct.pack("<Q", HEADER + 128), struct.pack("<Q", HEADER + 131), 1
     )
     image = container([data + b"\1\2\3" + SPARSE_MASK], index([entry()]))
-    return Case(
-        image=image,
+    return case(
+        image,
         section="layout",
         tensors={"a.weight": A},
         choice="accepted: the header says where the mask lies.",
@@ -184,8 +186,8 @@ def gap_before_the_mask() -> Case:
 
 def reserved() -> Case:
     """The reserved bytes of a header are not zero."""
-    return Case(
-        image=alone(sparse(reserved=b"reserved")),
+    return case(
+        alone(sparse(reserved=b"reserved")),
         section="header",
         tensors={"a.weight": A},
         choice="accepted: nobody reads them.",
@@ -195,8 +197,8 @@ def reserved() -> Case:
 def masks_offset_without_a_mask() -> Case:
     """A blob without a mask says that its mask lies at 2^60."""
     blob = dense(masks_offset=1 << 60)
-    return Case(
-        image=container([blob.data], index([dense_entry(0)])),
+    return case(
+        container([blob.data], index([dense_entry(0)])),
         section="header",
         tensors={"b.weight": B},
         choice="accepted: nothing lies there.",
@@ -206,8 +208,8 @@ def masks_offset_without_a_mask() -> Case:
 def no_mask() -> Case:
     """A tensor at 2:4 has no mask."""
     held = Stored(shape=(4, 8), weights=A.weights, values=A.values, nm="2:4")
-    return Case(
-        image=alone(sparse(mask=b""), {"num_mask_bytes": 0}),
+    return case(
+        alone(sparse(mask=b""), {"num_mask_bytes": 0}),
         section="mask",
         tensors={"a.weight": held},
         choice="accepted: weights that are not zero are the kept ones.",
@@ -218,8 +220,8 @@ def nothing_kept() -> Case:
     """No weight of each four is kept."""
     data = bytes(128)
     held = Stored(shape=(4, 8), weights=data, values=data, mask=bytes(8), nm="0:4")
-    return Case(
-        image=alone(sparse(weights=data, mask=bytes(8), n=0), {"nm_n": 0}),
+    return case(
+        alone(sparse(weights=data, mask=bytes(8), n=0), {"nm_n": 0}),
         section="mask",
         tensors={"a.weight": held},
         choice="accepted: 0 is at most 4.",
@@ -230,8 +232,8 @@ def bits_above_m() -> Case:
     """The bits above M are set, those below are right."""
     mask = bytes([0xF5, 0xFA] * 4)
     held = Stored(shape=(4, 8), weights=A.weights, values=A.values, mask=mask, nm="2:4")
-    return Case(
-        image=alone(sparse(mask=mask)),
+    return case(
+        alone(sparse(mask=mask)),
         section="mask",
         tensors={"a.weight": held},
         choice="accepted, and ignored: they stand for no weight.",
@@ -248,8 +250,8 @@ def short_group() -> Case:
     """Ten weights at 2:4 have a mask byte for the short last group."""
     blob, data = _tail(10, b"\5\5\3")
     held = Stored(shape=(10,), weights=data, values=data, mask=blob.mask, nm="2:4")
-    return Case(
-        image=Single(blob.data),
+    return case(
+        Single(blob.data),
         section="mask",
         tensors={"short-group": held},
         choice="accepted: the last group is short, and its unused bits are nothing.",
@@ -260,8 +262,8 @@ def tail_without_a_mask() -> Case:
     """Ten weights at 2:4 have mask bytes for the two whole groups alone."""
     blob, data = _tail(10, b"\5\5")
     held = Stored(shape=(10,), weights=data, values=data, mask=blob.mask, nm="2:4")
-    return Case(
-        image=Single(blob.data),
+    return case(
+        Single(blob.data),
         section="mask",
         tensors={"tail-without-a-mask": held},
         choice="accepted, as a public tool writes it: weights without a bit are kept.",
@@ -275,8 +277,8 @@ def one_mask_byte_at_8_of_16() -> Case:
     kept = floats(*(v if at % 16 < 4 else 0.0 for at, v in enumerate(values)))
     blob = sparse(weights=data, mask=b"\x0f\x0f", n=8, m=16, count=32)
     held = Stored(shape=(32,), weights=data, values=kept, mask=blob.mask, nm="8:16")
-    return Case(
-        image=Single(blob.data),
+    return case(
+        Single(blob.data),
         section="mask",
         expect={"open": ACCEPT, "decode": ACCEPT},
         tensors={"one-mask-byte-at-8-of-16": held},
@@ -291,8 +293,8 @@ def rows_cut_groups() -> Case:
     held = Stored(shape=(2, 6), weights=data, values=data, mask=b"\3" * 3, nm="2:4")
     blob = sparse(weights=data, mask=b"\3" * 3, count=12)
     claim = {"shape": [2, 6], "num_weights": 12, "num_mask_bytes": 3}
-    return Case(
-        image=alone(blob, claim),
+    return case(
+        alone(blob, claim),
         section="mask",
         tensors={"a.weight": held},
         choice="accepted: groups are cut from the flat array. The public runtime cuts rows.",
@@ -305,8 +307,8 @@ def values_under_clear_bits() -> Case:
     data = floats(*values)
     kept = floats(*(v if at % 4 < 2 else 0.0 for at, v in enumerate(values)))
     held = Stored(shape=(4, 8), weights=data, values=kept, mask=b"\3" * 8, nm="2:4")
-    return Case(
-        image=alone(sparse(weights=data, mask=b"\3" * 8)),
+    return case(
+        alone(sparse(weights=data, mask=b"\3" * 8)),
         section="layout",
         expect=FAULTY,
         rule="tb.pruned-zero",
@@ -323,8 +325,8 @@ def int8() -> Case:
     data = struct.pack("<8b", *codes)
     blob = dense(weights=data, scales=floats(*scales), count=8)
     claim = dense_entry(0, shape=[2, 4], dtype="int8", num_weights=8, scale_count=2, group_size=4)
-    return Case(
-        image=container([blob.data], index([claim])),
+    return case(
+        container([blob.data], index([claim])),
         section="precision",
         tensors={"b.weight": Stored(shape=(2, 4), weights=data, values=values, nm="0:0")},
         choice="accepted, as the public runtime reads it; the specification has no int8.",
@@ -347,8 +349,8 @@ def int4() -> Case:
         "group_size": 4,
     }
     held = Stored(shape=(5,), weights=data, values=values, mask=b"\3\1", nm="2:4")
-    return Case(
-        image=alone(blob, claim),
+    return case(
+        alone(blob, claim),
         section="precision",
         tensors={"a.weight": held},
         choice="accepted, as the public runtime reads it: the low nibble comes first.",
@@ -360,8 +362,8 @@ def int8_without_scales() -> Case:
     data = bytes(range(240, 256))
     blob = dense(weights=data, precision=7)
     claim = dense_entry(0, dtype="int8")
-    return Case(
-        image=container([blob.data], index([claim])),
+    return case(
+        container([blob.data], index([claim])),
         section="precision",
         tensors={"b.weight": Stored(shape=(16,), weights=data, values=data, nm="0:0")},
         choice="accepted: the weights are the integers themselves.",
@@ -374,8 +376,8 @@ def too_few_scales() -> Case:
     blob = dense(weights=data, scales=floats(2.0, 4.0))
     claim = dense_entry(0, dtype="int8", scale_count=2, group_size=4)
     values = floats(*[2.0] * 4, *[4.0] * 4, *[1.0] * 8)
-    return Case(
-        image=container([blob.data], index([claim])),
+    return case(
+        container([blob.data], index([claim])),
         section="precision",
         tensors={"b.weight": Stored(shape=(16,), weights=data, values=values, nm="0:0")},
         choice="accepted, as the public runtime reads it: groups without a scale have 1.",
@@ -385,8 +387,8 @@ def too_few_scales() -> Case:
 def integers_as_fractions_in_config() -> Case:
     """hidden_size is written 8.0."""
     config = {**CONFIG, "hidden_size": 8.0}
-    return Case(
-        image=usual(config=config),
+    return case(
+        usual(config=config),
         section="index",
         tensors=BOTH,
         facts={"architecture": "llama", "config": config},
@@ -397,8 +399,8 @@ def integers_as_fractions_in_config() -> Case:
 def full_shape() -> Case:
     """A member of ours gives four dimensions where the shape gives two."""
     cube = Stored(shape=(4, 2, 2, 2), weights=A.weights, values=A.values, mask=A.mask, nm="2:4")
-    return Case(
-        image=alone(sparse(), {"full_shape": [4, 2, 2, 2]}),
+    return case(
+        alone(sparse(), {"full_shape": [4, 2, 2, 2]}),
         section="index",
         tensors={"a.weight": cube},
         choice="our writer's way to keep what two dimensions cannot say; others ignore it.",
@@ -412,8 +414,8 @@ def values_of_negative_zero() -> Case:
     held = Stored(
         shape=(4, 8), weights=data, values=floats(*SPARSE_VALUES), mask=SPARSE_MASK, nm="2:4"
     )
-    return Case(
-        image=alone(sparse(weights=data)),
+    return case(
+        alone(sparse(weights=data)),
         section="layout",
         tensors={"a.weight": held},
         choice="accepted: -0.0 is 0.0. Masked values are +0.0.",
@@ -423,8 +425,8 @@ def values_of_negative_zero() -> Case:
 def file_in_a_container() -> Case:
     """An entry of a container names a file, as those of a manifest do."""
     entries = [entry(file="../secret.tb"), dense_entry(_AFTER, file="a.tb")]
-    return Case(
-        image=usual(entries=entries),
+    return case(
+        usual(entries=entries),
         section="index",
         tensors=BOTH,
         choice="accepted, and never opened: in a container the member means nothing.",
@@ -434,8 +436,8 @@ def file_in_a_container() -> Case:
 def offset_in_a_manifest() -> Case:
     """An entry of a manifest has an offset, as those of a container do."""
     held = entry(offset=1 << 40, num_weights=ABSENT, num_mask_bytes=ABSENT, file="a.tb")
-    return Case(
-        image=folder([held], {"a.tb": sparse().data}),
+    return case(
+        folder([held], {"a.tb": sparse().data}),
         section="manifest",
         tensors={"a.weight": A},
         choice="accepted, and not used: a file holds one blob, at its beginning.",

@@ -8,18 +8,10 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
+from conformance.build.case import ACCEPT, Case
+
 from . import seekable
-from .case import (
-    ACCEPT,
-    CANONICAL,
-    DATA_SHARD_CONTENTS,
-    NO_MODEL,
-    READABLE,
-    STRUCTURE,
-    Case,
-    contents,
-    readable,
-)
+from .case import CANONICAL, DATA_SHARD_CONTENTS, NO_MODEL, READABLE, STRUCTURE, contents, readable
 from .cbor import Raw, encode
 from .image import (
     FLOOR,

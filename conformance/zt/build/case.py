@@ -1,6 +1,6 @@
-"""What a builder of a file outside `reject/` returns: its image, contents and expected answers.
+"""The expected JSON of a `.zt`, and the answers that go with it.
 
-Owns the expected JSON. It is computed from the values a builder put in, never by reading a file.
+It is computed from the values a builder put in, never by reading a file.
 """
 
 from __future__ import annotations
@@ -8,17 +8,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import xxhash
+
+from conformance.build.case import ACCEPT, REJECT, Case, Expect
 
 from .cbor import encode
 from .image import Image
 from .manifest import Map
-
-ACCEPT, REJECT, REFUSE = "accept", "reject", "refuse"
-
-Expect = Mapping[str, str]
 
 READABLE: Expect = {"open": ACCEPT, "decode": ACCEPT, "verify": ACCEPT, "canonical": REJECT}
 CANONICAL: Expect = {**READABLE, "canonical": ACCEPT}
@@ -26,22 +23,6 @@ STRUCTURE: Expect = {"open": ACCEPT, "canonical": REJECT}
 """For a file whose parts lie in shards that are not there."""
 NO_MODEL: Expect = {"open": ACCEPT}
 """For a data shard, which nobody decodes alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A file that opens, or about which the specification is silent.
-
-    `expect` maps operations to outcomes, in the order they are run; `rule` is the one a rejection
-    names; `notes` go into the expected JSON beside the contents.
-    """
-
-    image: Image
-    section: str
-    expect: Expect
-    contents: Mapping[str, object] | None = None
-    rule: str | None = None
-    notes: Mapping[str, object] = field(default_factory=dict)
 
 
 def contents(

@@ -1,11 +1,13 @@
-"""The corpus of `.zt`: which modules build which class, and the lines of its index."""
+"""The corpus of `.zt`: which modules build which class, and the answers of readers."""
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
-from conformance.build.collection import Builder, Collection, Entry, sentence
+from conformance.build.case import ACCEPT, REFUSE, REJECT, Case, Expect
+from conformance.build.collection import Collection
+from conformance.build.ruletable import Rule
 
 from . import (
     accept,
@@ -22,38 +24,23 @@ from . import (
     values,
     zstd,
 )
-from .case import ACCEPT, REFUSE, REJECT, Case
-from .image import Sparse, json_bytes
+from .image import Sparse
 from .rules import PROFILES, RULES
 
-_SLUGS = {id_.removeprefix("zt.").replace(".", "-"): rule for id_, rule in RULES.items()}
-"""What the name of a file in `reject/` begins with."""
+
+def _place(stem: str, image: object) -> dict[str, bytes]:
+    if isinstance(image, Sparse):
+        return {f"{stem}.sparse.json": image.recipe()}
+    assert isinstance(image, bytes), stem
+    return {f"{stem}.zt": image}
 
 
-def _entry(group: str, stem: str, builder: Builder) -> Entry:
-    built = builder()
-    case = built if isinstance(built, Case) else _breaking(stem, built)
-    file = case.image.recipe() if isinstance(case.image, Sparse) else case.image
-    path = f"zt/{group}/{stem}{'.sparse.json' if isinstance(case.image, Sparse) else '.zt'}"
+def _facts(case: Case, files: Mapping[str, bytes]) -> dict[str, object]:
+    """Return the telling operation, and the profile that a decoder must know."""
+    (file,) = files.values()
     rule = RULES[case.rule] if case.rule else None
-    line: dict[str, object] = {
-        "path": path,
-        "sha256": hashlib.sha256(file).hexdigest(),
-        "class": group,
-        "rule": case.rule,
-        "section": case.section,
-        "stage": rule.stage if rule else None,
-        "operation": _decisive(case),
-        "expect": dict(case.expect),
-        "requires": _required(file, canonical=bool(rule and rule.stage == "canonical")),
-        "contents": None,
-        "sentence": sentence(builder),
-    }
-    files = {path: file}
-    if not isinstance(built, bytes | Sparse):
-        line["contents"] = f"zt/{group}/{stem}.json"
-        files[f"zt/{group}/{stem}.json"] = json_bytes({**case.notes, **(case.contents or {})})
-    return Entry(files=files, line=line)
+    canonical = bool(rule and rule.stage == "canonical")
+    return {"operation": _decisive(case), "requires": _required(file, canonical=canonical)}
 
 
 def _required(file: bytes, *, canonical: bool) -> str | None:
@@ -68,23 +55,13 @@ def _decisive(case: Case) -> str:
     return [operation for operation, outcome in case.expect.items() if outcome == telling][-1]
 
 
-def _breaking(stem: str, image: object) -> Case:
-    """Return the case of an image of `reject/`: the file's name is the rule it breaks."""
-    if not isinstance(image, bytes | Sparse):
-        message = f"{stem} is no image"
-        raise TypeError(message)
-    rule = _SLUGS[stem.split("--", maxsplit=1)[0]]
-    return Case(image=image, section=rule.section, expect=_expect(rule.id), rule=rule.id)
-
-
-def _expect(rule: str) -> dict[str, str]:
-    """Return what the operations answer when a file breaks `rule`, and nothing else."""
-    if rule == "zt.digest":  # decoding need not check digests
+def _expect(rule: Rule) -> Expect:
+    if rule.id == "zt.digest":  # decoding need not check digests
         return {"open": ACCEPT, "verify": REJECT}
-    match RULES[rule].stage:
+    match rule.stage:
         case "content":
             return {"open": ACCEPT, "decode": REJECT, "verify": REJECT}
-        case "canonical" if rule in {"zt.canonical-raw", "zt.canonical-shards"}:
+        case "canonical" if rule.id in {"zt.canonical-raw", "zt.canonical-shards"}:
             return {"open": ACCEPT, "canonical": REJECT}  # an encoding, a shard: more than we ask
         case "canonical":
             return {"open": ACCEPT, "verify": ACCEPT, "canonical": REJECT}
@@ -103,5 +80,7 @@ CORPUS = Collection(
         "either": (either,),
     },
     rules=RULES,
-    make=_entry,
+    place=_place,
+    expect=_expect,
+    facts=_facts,
 )

@@ -10,7 +10,9 @@ import hashlib
 
 import xxhash
 
-from .case import ACCEPT, READABLE, REFUSE, REJECT, Case, Expect, contents
+from conformance.build.case import ACCEPT, REFUSE, REJECT, Case, Expect
+
+from .case import READABLE, contents
 from .cbor import ARRAY, MAP, Raw, encode, head
 from .image import FLOOR, SLOT, image
 from .manifest import DATA, Map, bare, part, root, tensor, usual, xxh3

@@ -48,15 +48,10 @@ class Sparse:
     def recipe(self) -> bytes:
         """Return the committed form, JSON."""
         spans = [{"offset": at, "hex": data.hex()} for at, data in sorted(self.spans.items())]
-        return json_bytes({"size": self.size, "spans": spans})
+        return (json.dumps({"size": self.size, "spans": spans}, indent=1) + "\n").encode()
 
 
 Image = bytes | Sparse
-
-
-def json_bytes(value: object) -> bytes:
-    """Return `value` as the JSON text this corpus commits."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def lay(spans: Mapping[int, bytes], size: int = 0, *, padding: bytes = b"\0") -> bytes:

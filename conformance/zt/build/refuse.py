@@ -5,7 +5,9 @@ Every one of them opens. The operation named must answer *refuse*: neither numbe
 
 from __future__ import annotations
 
-from .case import ACCEPT, REFUSE, Case, contents
+from conformance.build.case import ACCEPT, REFUSE, Case
+
+from .case import contents
 from .image import FLOOR, image
 from .manifest import DATA, Map, part, root, tensor
 

@@ -10,7 +10,9 @@ import math
 import struct
 from fractions import Fraction
 
-from .case import ACCEPT, READABLE, REJECT, Case, contents, jsonable
+from conformance.build.case import ACCEPT, REJECT, Case
+
+from .case import READABLE, contents, jsonable
 from .image import image
 from .laid import (
     AFFINE,
