@@ -16,7 +16,6 @@ from tensorark.io import plan
 from tensorark.io.load import load
 from tensorark.io.local import LocalSource
 from tensorark.io.memory import allocate
-from tensorark.io.source import Memory
 
 MIB = 1 << 20
 
@@ -54,11 +53,9 @@ def chosen():
 
 
 @pytest.mark.parametrize("threads", [None, 1, 7])
-@pytest.mark.parametrize("kind", ["local", "memory", "no preadv"])
+@pytest.mark.parametrize("kind", ["local", "no preadv"])
 def test_every_span_arrives_exactly(source, noise, monkeypatch, kind, threads):
     files = {None: noise, "shard": noise[: 3 * MIB][::-1]}
-    if kind == "memory":
-        source = Memory(noise, {"shard": files["shard"]})
     if kind == "no preadv":
         monkeypatch.setattr(opened, "_preadv", None)
     spans = chosen()
@@ -125,16 +122,6 @@ def test_the_hook_sees_every_byte_in_order(source, noise):
             at += len(data)
         span = spans[index]
         assert b"".join(data for _, data in found) == files[span.file][span.offset : span.end]
-
-
-def test_the_hook_works_with_any_source(noise):
-    seen = []
-    load(
-        Memory(noise),
-        [Span(0, 10), Span(0, 0), Span(3, 4)],
-        on_block=lambda index, start, view: seen.append((index, start, bytes(view))),
-    )
-    assert seen == [(0, 0, noise[:10]), (2, 0, noise[3:7])]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -38,11 +38,6 @@ class Delivery:
             if place != GAP:
                 self._filled(read.buffer, place, place + length)
 
-    def whole(self, index: int) -> None:
-        """Deliver a span that arrived at once."""
-        if self._views[index]:
-            self._on_block(index, 0, self._views[index])
-
     def _filled(self, buffer: int, start: int, end: int) -> None:
         at = max(0, bisect_right(self._spans, (buffer, start, len(self._views))) - 1)
         while at < len(self._spans) and self._spans[at][:2] < (buffer, end):

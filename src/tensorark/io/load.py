@@ -11,35 +11,21 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
-from tensorark.core.conversation import Source
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, LimitExceeded
 from tensorark.io.delivery import Delivery, OnBlock
+from tensorark.io.local import LocalSource
 from tensorark.io.memory import allocate, memory_size
 from tensorark.io.plan import BLOCK, GAP, SCRAP, Plan, Read, plan
 from tensorark.io.source import within
 
 _MOST_THREADS: Final = 4  # more only help where a device needs many requests in flight
-_BATCH: Final = 64 << 20  # bytes asked for at once from a source that cannot fill our memory
-
-
-@runtime_checkable
-class Scattering(Protocol):
-    """A source that can fill memory of ours."""
-
-    def scatter(self, file: str | None, offset: int, buffers: Sequence[memoryview]) -> None:
-        """Fill `buffers` in order with the bytes of `file` from `offset` on."""
-        ...
-
-    def recheck(self) -> None:
-        """Check that no file was changed since it was opened."""
-        ...
 
 
 def load(
-    source: Source,
+    source: LocalSource,
     spans: Sequence[Span],
     *,
     threads: int | None = None,
@@ -67,16 +53,13 @@ def load(
         for span, (buffer, place) in zip(spans, layout.places, strict=True)
     ]
     delivery = Delivery(on_block, views, layout.places) if on_block is not None else None
-    if isinstance(source, Scattering):
-        total = sum(layout.buffers)
-        _share(_jobs(source, layout, buffers, delivery), _count(threads, total))
-        source.recheck()
-    else:
-        _copy(source, spans, views, delivery)
+    jobs = _jobs(source, layout, buffers, delivery)
+    _share(jobs, _count(threads, sum(layout.buffers)))
+    source.recheck()
     return views
 
 
-def _check(source: Source, spans: Sequence[Span]) -> None:
+def _check(source: LocalSource, spans: Sequence[Span]) -> None:
     """Check every span, and that spans which overlap do not ask for more than the memory holds.
 
     Disjoint spans cannot ask for more than their files have; a thousand names for one large blob
@@ -112,7 +95,7 @@ def _count(threads: int | None, total: int) -> int:
 
 
 def _jobs(
-    source: Scattering, layout: Plan, buffers: list[memoryview], delivery: Delivery | None
+    source: LocalSource, layout: Plan, buffers: list[memoryview], delivery: Delivery | None
 ) -> Callable[[int], bool]:
     """Return the function that performs read number n and says whether there was one."""
     scrap = memoryview(bytearray(SCRAP))  # written by all threads, read by none
@@ -162,20 +145,3 @@ def _share(job: Callable[[int], bool], threads: int) -> None:
             helper.join()
     if failures:
         raise failures[0]
-
-
-def _copy(
-    source: Source, spans: Sequence[Span], views: list[memoryview], delivery: Delivery | None
-) -> None:
-    """Fill `views` from a source that only hands out its own memory."""
-    first = 0
-    while first < len(spans):
-        last, size = first, 0
-        while last < len(spans) and (last == first or size + spans[last].length <= _BATCH):
-            size += spans[last].length
-            last += 1
-        for index, data in enumerate(source.read(spans[first:last]), first):
-            views[index][:] = data
-            if delivery is not None:
-                delivery.whole(index)
-        first = last

@@ -269,11 +269,6 @@ class LocalSource:
                     self._resolve.prove(label, opened)
                     self._proven.add(opened)
 
-    def prefetch(self, spans: Sequence[Span]) -> None:
-        """Ask the system to bring `spans` into its cache meanwhile; a hint without an answer."""
-        for span in spans:
-            self._file(span.file).prefetch(span)
-
     def evict(self, spans: Sequence[Span]) -> None:
         """Take the mapped pages of `spans` out of this process's memory; views stay valid."""
         for span in spans:

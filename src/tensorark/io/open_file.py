@@ -243,13 +243,6 @@ class OpenFile:
             with suppress(OSError):
                 mapping.madvise(mmap.MADV_DONTNEED, start, length)
 
-    def prefetch(self, span: Span) -> None:
-        """Ask the system to bring `span` into its cache meanwhile."""
-        within(span, self.size, self.path)
-        if hasattr(os, "posix_fadvise"):
-            with suppress(OSError):
-                os.posix_fadvise(self._descriptor, span.offset, span.length, os.POSIX_FADV_WILLNEED)
-
     def _map(self) -> memoryview | None:
         try:
             return map_file(self._descriptor, self.size)

@@ -1,11 +1,11 @@
-"""What every source shares: the check of a range against a real size, and the source in memory.
+"""What sources share: the check of a range against a real size, and bytes that lie in memory.
 
 Must never allocate or read before the range has been checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tensorark.core.model import Span
@@ -13,35 +13,6 @@ from tensorark.errors import InvalidInput, ReadFailed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-
-class Memory:
-    """A file image in memory, with its shards by label, as a `core.conversation.Source`."""
-
-    __slots__ = ("_images",)
-
-    def __init__(self, image: Buffer, files: Mapping[str, Buffer] | None = None) -> None:
-        self._images: dict[str | None, memoryview] = {None: octets(image).toreadonly()}
-        self._images |= {label: octets(held).toreadonly() for label, held in (files or {}).items()}
-
-    def size(self, file: str | None = None) -> int:
-        """Return the size in bytes of the image, or of the shard labelled `file`."""
-        return len(self._image(file))
-
-    def read(self, spans: Sequence[Span]) -> list[memoryview]:
-        """Return read-only views of the image, each exactly as long as its span."""
-        views = []
-        for span in spans:
-            image = self._image(span.file)
-            within(span, len(image))
-            views.append(image[span.offset : span.end])
-        return views
-
-    def _image(self, file: str | None) -> memoryview:
-        try:
-            return self._images[file]
-        except KeyError:
-            raise missing_shard(file or "") from None
 
 
 class Held:
@@ -83,9 +54,6 @@ class Held:
 
     def evict(self, span: Span) -> None:
         """Keep them: they cannot be read again."""
-
-    def prefetch(self, span: Span) -> None:
-        """Do nothing: they are here."""
 
 
 def within(span: Span, size: int, path: str | None = None) -> None:

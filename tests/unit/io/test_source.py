@@ -1,27 +1,11 @@
-"""The source in memory, and the checks that all sources share."""
+"""The checks that all sources share."""
 
 import numpy as np
 import pytest
 
 from tensorark.core.model import Span
 from tensorark.errors import InvalidInput, ReadFailed
-from tensorark.io.source import Memory, octets, within
-
-
-def test_a_memory_source_answers_with_exact_read_only_views():
-    source = Memory(bytearray(b"0123456789"), {"shard": b"abc"})
-    assert source.size() == 10
-    assert source.size("shard") == 3
-    views = source.read([Span(2, 3), Span(0, 3, "shard"), Span(10, 0)])
-    assert [bytes(view) for view in views] == [b"234", b"abc", b""]
-    assert all(view.readonly for view in views)
-
-
-def test_a_memory_source_knows_no_other_shard():
-    with pytest.raises(ReadFailed) as caught:
-        Memory(b"").read([Span(0, 0, "x")])
-    assert caught.value.code == "missing-shard"
-    assert caught.value.where == ("shards", "x")
+from tensorark.io.source import octets, within
 
 
 @pytest.mark.parametrize("span", [Span(8, 3), Span(11, 0), Span(0, 11), Span(1 << 70, 1)])
