@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +17,7 @@ from tensorark.core.conversation import drive
 from tensorark.core.limits import DEFAULT, Limits
 from tensorark.core.model import Catalog, Span, Undescribed
 from tensorark.core.rules import Reading
-from tensorark.errors import (
-    Error,
-    InvalidInput,
-)
-from tensorark.files.checked_sibling import CheckedSibling
+from tensorark.errors import Error, InvalidInput
 from tensorark.files.file import File, PathLike
 from tensorark.files.folder import entry_of, members_of
 from tensorark.files.identify import HEAD, TAIL, identify
@@ -29,6 +25,7 @@ from tensorark.files.shards import Shards
 from tensorark.formats.format import Format
 from tensorark.io.inputs import note_files
 from tensorark.io.local import Access, LocalSource
+from tensorark.io.open_file import OpenFile
 from tensorark.io.safe_names import below, beside
 
 
@@ -145,7 +142,7 @@ def _resolving(
         return source
     root = source.path.absolute()
     if format_.continuation is not None:
-        return source.resolving(CheckedSibling(root.parent, format_.continuation(catalog)))
+        return source.resolving(_CheckedSibling(root.parent, format_.continuation(catalog)))
     if format_.judge_shard is None:
         return source
     return source.resolving(
@@ -156,6 +153,35 @@ def _resolving(
             store=None if store is None else Path(store).absolute(),
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedSibling:
+    """Finds the file `label` in `folder`, a neighbor that is judged first; picklable if `judge` is.
+
+    `judge(label, head, size)` is given its first 64 bytes, or fewer, and raises when it is another
+    file than the one that was meant.
+    """
+
+    folder: Path
+    judge: Callable[[str, bytes, int], None]
+
+    def __call__(self, label: str) -> Path:
+        """Return the path of the file `label`, which was judged.
+
+        Raises:
+            ReadFailed: when it is missing (code ``missing-file``) or cannot be read.
+            Rejected: when it is another file, or the label is no file name.
+        """
+        path = beside(self.folder, label)
+        opened = OpenFile(path, mapped=False)
+        head = opened.view(Span(0, min(64, opened.size)))
+        try:
+            self.judge(label, bytes(head), opened.size)
+        except Error as error:
+            error.located(str(path))
+            raise
+        return path
 
 
 class _Siblings:
