@@ -101,7 +101,7 @@ def written():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
-            if getattr(node.func, "attr", getattr(node.func, "id", "")) == "document":
+            if getattr(node.func, "attr", getattr(node.func, "id", "")) in {"document", "show_all"}:
                 name = node.args[0]
                 ways = (name.body, name.orelse) if isinstance(name, ast.IfExp) else (name,)
                 yield from (each.value for each in ways if isinstance(each, ast.Constant))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from tensorark import files
-from tensorark.cli import dropping
-from tensorark.cli.parameters import size
+from tensorark.cli import dropping, parameters
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.append import append
@@ -29,11 +30,9 @@ from tensorark.report.text import count_text, nbytes_text
 @click.argument("path", type=click.Path())
 @click.argument("changes", type=click.Path())
 @click.option("--replace", is_flag=True, help="Supersede tensors of the same name.")
-@click.option("--align", type=size, metavar="SIZE", help="Placement (default: that of the file).")
+@parameters.align("Placement (default: that of the file).")
 @dropping.drop
-def command(
-    path: str, changes: str, *, replace: bool, align: int | None, drop: tuple[str, ...]
-) -> None:
+def command(path: str, changes: str, **wanted: Any) -> None:
     """Append the tensors of another model to a .zt.
 
     Its attributes are added to those of the file. Where both have one of a name, and not the same,
@@ -44,20 +43,10 @@ def command(
     refuse the file, and `tark doctor` tells the length that was good; `tark overlay` is atomic.
     """
     out = terminal()
-    with files.open(changes) as file:
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-    with out.progress(total, "appending") as progress:
-        done = append(path, changes, replace=replace, align=align, drop=drop, progress=progress)
+    with out.progress(payload_of(changes), "appending") as progress:
+        done = append(path, changes, progress=progress, **wanted)
     if out.json:
-        value = {
-            "path": done.path,
-            "before": done.before,
-            "after": done.after,
-            "tensors": list(done.tensors),
-            "superseded": list(done.superseded),
-            "dropped": dropping.losses(done.dropped),
-        }
-        out.document("append", value)
+        out.document("append", dropping.facts(done))
     elif not out.quiet:
         dropping.tell(out, done.dropped)
         out.line(

@@ -113,8 +113,7 @@ def _show(out: Terminal, listing: dict[str, Any]) -> None:
             rows.append([name, shape, *_cells(each["whole"], piece)])
             name = shape = ""
     head = ["parameter", "shape", "object", "elements", "rows", "format", "files"]
-    if rows:
-        out.table(rows, head=head)
+    out.table(rows, head=head)
     for use in listing.get("uses", ()):
         policy = use["activation_policy"] or "no policy"
         line = f"{escaped(use['parameter'])} @ {escaped(use['input'])}: {policy}"

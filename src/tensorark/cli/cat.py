@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tensorark.cli import leniency, parameters
-from tensorark.cli.output import output as standard
+from tensorark.cli.output import destination
 from tensorark.cli.terminal import Terminal, is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.model import Encoded, Part, Raw
@@ -19,8 +18,6 @@ from tensorark.errors import InvalidInput, NotFound
 from tensorark.files import File
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tensorark.layouts.numbers.dtypes import Array
 
 
@@ -45,9 +42,7 @@ if TYPE_CHECKING:
 @click.option("--slice", "index", metavar="INDEX", help="Numpy's basic indexing: '0,:5', '::2'.")
 @click.option("--part", "role", metavar="ROLE", help="Bytes of this part, for raw and stored.")
 @parameters.force
-@leniency.lenient
-@leniency.structural
-@leniency.generation
+@leniency.opening
 def command(
     path: str,
     name: str,
@@ -56,10 +51,8 @@ def command(
     form: str,
     index: str | None,
     role: str | None,
-    force: bool,
-    lenient: bool,
-    structural: bool,
-    generation: int | None,
+    overwrite: bool,
+    **opening: Any,
 ) -> None:
     """Write one tensor, or a slice of it.
 
@@ -74,11 +67,9 @@ def command(
     steps = None if index is None else parse_index(index)
     if output is None and form != "text" and is_terminal(sys.stdout):
         raise click.UsageError("bytes are not for a terminal: use -o, a pipe, or --as text")
-    with leniency.open_model(
-        path, out, lenient=lenient, structural=structural, generation=generation
-    ) as file:
+    with leniency.open_model(path, **opening) as file:
         chunks = _chunks(out, file, name, form, steps, role)
-        with _target(output, force=force) as write:
+        with destination(output, overwrite=overwrite) as write:
             for chunk in chunks:
                 write(chunk)
 
@@ -106,26 +97,6 @@ def parse_index(text: str) -> tuple[Any, ...]:
                 slice(*(None if each is None else int(each) for each in match.group(1, 3, 5)))
             )
     return tuple(steps)
-
-
-@contextmanager
-def _target(output: str | None, *, force: bool) -> Iterator[Callable[[Any], object]]:
-    """Give what writes bytes: standard output, or a file that appears when it is complete."""
-    if output is not None:
-        from tensorark.io.publish import publish
-
-        with publish(output, overwrite=force) as sink:
-            yield sink.write
-        return
-    if sys.stdout is None:  # closed by whoever started us
-        yield lambda _chunk: None
-        return
-    yield _to_standard_output
-
-
-def _to_standard_output(chunk: Any) -> None:
-    with standard():
-        sys.stdout.buffer.write(chunk)
 
 
 def _chunks(

@@ -15,7 +15,7 @@ from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.conversion.as_zt_model import normalize
 from tensorark.conversion.pipeline import Conversion, convert, target_of
-from tensorark.errors import InvalidInput, escaped, quoted
+from tensorark.errors import escaped, quoted
 from tensorark.files import File
 from tensorark.formats.format import Format
 from tensorark.io.inputs import refuse_input
@@ -40,10 +40,10 @@ from tensorark.report.text import count_text, nbytes_text, totals_text
 )
 @click.argument("source", type=click.Path())
 @parameters.target()
-@click.option("--to", metavar="FORMAT", help="Format of the target, whatever its suffix says.")
 @click.option(
-    "--align", type=size, metavar="SIZE", help="Place blobs of a .zt at multiples of this (4096·n)."
+    "--to", "format", metavar="FORMAT", help="Format of the target, whatever its suffix says."
 )
+@parameters.align("Place blobs of a .zt at multiples of this (4096·n).")
 @click.option(
     "--compact", is_flag=True, help="Place blobs of a .zt as closely as is legal; not canonical."
 )
@@ -105,19 +105,22 @@ def command(
         raise click.UsageError("--compact is an alignment: --align is another")
     wanted["align"] = PAGE if compact else wanted["align"]
     out = terminal()
-    with leniency.open_model(source, out, lenient=lenient, generation=generation) as file:
+    with leniency.open_model(source, lenient=lenient, generation=generation) as file:
         plan = _plan(file, target, **wanted)
     given = {key: wanted[key] for key in _OPTIONS if wanted[key] is not None}
-    if dry_run:
+    with out.progress(plan["totals"]["nbytes"], "converting") as progress:
         done = convert(
             source,
             target,
-            format=wanted["to"],
+            format=wanted["format"],
+            overwrite=wanted["overwrite"],
             lenient=lenient,
             length=leniency.length_of(source, generation),
-            dry_run=True,
+            dry_run=dry_run,
+            progress=progress,
             **given,
         )
+    if dry_run:
         lost = {
             "dropped": dropping.losses(done.dropped),
             "beside": list(done.beside),
@@ -125,27 +128,14 @@ def command(
         }
         _show_plan(out, {**plan, **lost})
         return None
-    with out.progress(plan["totals"]["nbytes"], "converting") as progress:
-        done = convert(
-            source,
-            target,
-            format=wanted["to"],
-            overwrite=wanted["force"],
-            lenient=lenient,
-            length=leniency.length_of(source, generation),
-            progress=progress,
-            **given,
-        )
     return _show_result(out, plan, done)
 
 
-def _plan(file: File, goal: str, *, force: bool, **wanted: Any) -> dict[str, Any]:
+def _plan(file: File, goal: str, *, overwrite: bool, **wanted: Any) -> dict[str, Any]:
     """Return what will be done, having refused a target that is there."""
-    kind: Format = target_of(goal, wanted["to"])
+    kind: Format = target_of(goal, wanted["format"])
     refuse_input(Path(goal))
-    if Path(goal).exists() and not force:
-        hint = "--force replaces it"
-        raise InvalidInput("the file exists already", code="exists", path=goal, hint=hint)
+    parameters.require_free(goal, overwrite=overwrite)
     return {
         "source": file.path,
         "source_format": file.format.name,

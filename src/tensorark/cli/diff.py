@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import click
@@ -52,7 +53,7 @@ def command(
     limit: int,
     output: str | None,
     drop: tuple[str, ...],
-    force: bool,
+    overwrite: bool,
     lenient: bool,
 ) -> int:
     """Compare two models, whatever their formats.
@@ -73,8 +74,8 @@ def command(
         raise click.UsageError("-o reads strictly, so it excludes --lenient")
     out = terminal()
     with (
-        leniency.open_model(left, out, lenient=lenient) as first,
-        leniency.open_model(right, out, lenient=lenient) as second,
+        leniency.open_model(left, lenient=lenient) as first,
+        leniency.open_model(right, lenient=lenient) as second,
     ):
         if parameters:
             total = sum(first.parameters[name].size for name in first.parameters)
@@ -89,9 +90,9 @@ def command(
     made = None
     if output is not None:
         with out.progress(total, "writing") as progress:
-            made = delta(left, right, output, drop=drop, overwrite=force, progress=progress)
+            made = delta(left, right, output, drop=drop, overwrite=overwrite, progress=progress)
     if out.json:
-        emitted = None if made is None else overlay.as_json(made)
+        emitted = None if made is None else dropping.facts(made)
         value = {"left": left, "right": right, **_as_json(found), "emitted": emitted}
         out.document("diff", value)
     elif not out.quiet:
@@ -108,16 +109,8 @@ def _as_json(found: Difference) -> dict[str, Any]:
         "only_left": list(found.only_left),
         "only_right": list(found.only_right),
         "changes": [
-            {
-                "name": each.name,
-                "what": each.what,
-                "left": plain(each.left),
-                "right": plain(each.right),
-                "elements": each.elements,
-                "first": each.first,
-                "largest": plain(each.largest),
-            }
-            for each in found.changes
+            {field.name: plain(getattr(change, field.name)) for field in fields(change)}
+            for change in found.changes
         ],
         "attributes": list(found.attributes),
     }
@@ -138,8 +131,7 @@ def _show(
     if found.changes:
         out.line(out.paint(f"changed ({len(found.changes):,})", "bold"))
         rows = [[escaped(each.name), each.what, _change(each)] for each in found.changes[:limit]]
-        if rows:
-            out.table(rows, indent=2)
+        out.table(rows, indent=2)
         _more(out, len(found.changes), limit)
     if found.attributes:
         keys = ", ".join(map(escaped, found.attributes[:limit])) or len(found.attributes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from tensorark.errors import escaped, printable
 from tensorark.report.diagnosis import Diagnosis, diagnose
 from tensorark.report.report import finding
 from tensorark.report.text import finding_text
-from tensorark.report.zt_history import PastGeneration
 
 
 @verb(
@@ -72,9 +72,8 @@ def _show(out: Terminal, found: Diagnosis) -> None:
             ]
             for each in found.generations
         ]
-        if rows:
-            head = ("generation", "bytes", "tensors", "changed")
-            out.table(rows, head=head, right={0, 1, 2}, indent=2)
+        head = ("generation", "bytes", "tensors", "changed")
+        out.table(rows, head=head, right={0, 1, 2}, indent=2)
 
 
 def _as_json(found: Diagnosis) -> dict[str, Any]:
@@ -86,17 +85,6 @@ def _as_json(found: Diagnosis) -> dict[str, Any]:
         "words": list(found.words),
         "findings": [finding(each) for each in found.findings],
         "error": None if found.error is None else error_facts(found.error),
-        "generations": [_generation(each) for each in found.generations],
+        "generations": [asdict(each) for each in found.generations],
         "missing": {label: list(names) for label, names in found.missing.items()},
-    }
-
-
-def _generation(each: PastGeneration) -> dict[str, Any]:
-    return {
-        "number": each.number,
-        "length": each.length,
-        "tensors": each.tensors,
-        "added": list(each.added),
-        "superseded": list(each.superseded),
-        "removed": list(each.removed),
     }

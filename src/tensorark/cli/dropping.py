@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
@@ -32,6 +33,11 @@ def losses(dropped: Iterable[Loss]) -> dict[str, list[str]]:
     for each in dropped:
         found.setdefault(each.kind, []).append(each.name)
     return found
+
+
+def facts(done: Any) -> dict[str, Any]:
+    """Return what a verb has done, a dataclass, as a JSON-able value; what was left out by kind."""
+    return {**asdict(done), "dropped": losses(done.dropped)}
 
 
 def tell(out: Terminal, dropped: Iterable[Loss]) -> None:

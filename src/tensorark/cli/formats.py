@@ -6,7 +6,6 @@ from typing import Any
 
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
-from tensorark.conversion.pipeline import targets
 from tensorark.formats import FORMATS
 
 
@@ -20,30 +19,16 @@ from tensorark.formats import FORMATS
 def command() -> None:
     """List the formats that are read and written."""
     out = terminal()
-    written = {each.name: each for each in targets()}
     rows: list[dict[str, Any]] = [
         {
             "name": each.name,
             "title": each.title,
             "suffixes": list(each.suffixes),
             "read": True,
-            "written": each.name in written,
+            "written": each.write is not None,
             "rules": len(each.rules),
         }
         for each in FORMATS
-    ]
-    read = {each.name for each in FORMATS}
-    rows += [
-        {
-            "name": name,
-            "title": name,
-            "suffixes": list(target.suffixes),
-            "read": False,
-            "written": True,
-            "rules": 0,
-        }
-        for name, target in written.items()
-        if name not in read
     ]
     if out.json:
         out.document("formats", {"formats": rows})
@@ -51,7 +36,7 @@ def command() -> None:
     table = [
         [
             each["name"],
-            "yes" if each["read"] else "no",
+            "yes",
             "yes" if each["written"] else "no",
             " ".join(each["suffixes"]),
             each["title"],

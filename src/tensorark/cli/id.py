@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from tensorark.cli import leniency, parameters
-from tensorark.cli.models import Failure, each_file
+from tensorark.cli.models import Success, each_file, show_all
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
@@ -49,17 +50,12 @@ def command(paths: tuple[str, ...], *, algorithm: Algorithm, of_file: bool, leni
         if of_file:
             with out.progress(file.source.size(), "hashing") as progress:
                 return {"of": "file", "digest": file_digest(file, algorithm, progress)}
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-        with out.progress(total, "hashing") as progress:
+        with out.progress(payload_of(file), "hashing") as progress:
             found = content_digest(file, algorithm, progress=progress)
         return {"of": "content", "digest": found}
 
-    seen = []
-    for each in each_file(paths, digest, lenient=lenient):
-        seen.append(each)
-        if not out.json and not isinstance(each, Failure):
-            text = each.value["digest"]
-            out.line(text if out.quiet else f"{text}  {escaped(each.path)}")
-    if out.json:
-        out.document("id", {"models": [each.as_json() for each in seen]})
-    return max(each.exit_code for each in seen)
+    def show(each: Success) -> None:
+        text = each.value["digest"]
+        out.line(text if out.quiet else f"{text}  {escaped(each.path)}")
+
+    return show_all("id", each_file(paths, digest, lenient=lenient), show)

@@ -5,13 +5,13 @@ Owns the options and the notes. Verbs that take one open their files through `op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from tensorark import files
-from tensorark.cli.terminal import Terminal
+from tensorark.cli.terminal import terminal
 from tensorark.errors import NotFound, Rejected, place, quoted
 from tensorark.files import File
 from tensorark.layouts import layout_of
@@ -19,6 +19,11 @@ from tensorark.layouts import layout_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SHOWN = 8
+
+
+def opening(function: F) -> F:
+    """Add all options that say how a model is opened: what `open_model` takes."""
+    return lenient(structural(generation(function)))
 
 
 def lenient(function: F) -> F:
@@ -72,7 +77,6 @@ def length_of(path: str, number: int | None) -> int | None:
 
 def open_model(
     path: str,
-    out: Terminal,
     *,
     lenient: bool = False,
     structural: bool = False,
@@ -82,19 +86,21 @@ def open_model(
     length = length_of(path, generation)
     file = files.open(path, lenient=lenient, structural=structural, length=length)
     if structural:
-        faults = list(_layout_faults(file))
-        for fault in faults[:_SHOWN]:
-            out.note(f"let pass: {fault}")
-        if len(faults) > _SHOWN:
-            out.note(f"let pass: {len(faults) - _SHOWN} more tensors")
+        _tell([str(each) for each in _layout_faults(file)], "tensors")
     found = getattr(file.catalog.native, "forgiven", ())
-    for each in found[:_SHOWN]:
-        out.note(f"let pass: {each.detail}, at {place(each.where)} ({each.rule})")
-    if len(found) > _SHOWN:
-        out.note(f"let pass: {len(found) - _SHOWN} more faults")
+    _tell([f"{each.detail}, at {place(each.where)} ({each.rule})" for each in found], "faults")
     for name in getattr(file.catalog.native, "left_out", ())[:_SHOWN]:
-        out.note(f"left out: {quoted(name)}: it has no bytes to give")
+        terminal().note(f"left out: {quoted(name)}: it has no bytes to give")
     return file
+
+
+def _tell(passed: Sequence[str], what: str) -> None:
+    """Say the first things that were let pass, and how many more there are."""
+    out = terminal()
+    for each in passed[:_SHOWN]:
+        out.note(f"let pass: {each}")
+    if len(passed) > _SHOWN:
+        out.note(f"let pass: {len(passed) - _SHOWN} more {what}")
 
 
 def _layout_faults(file: File) -> Iterator[Rejected]:

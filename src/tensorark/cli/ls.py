@@ -11,7 +11,7 @@ import click
 
 from tensorark.cli import leniency, parameters
 from tensorark.cli.error_output import show_error
-from tensorark.cli.models import Failure, Success, each_file, models
+from tensorark.cli.models import Failure, Success, each_file, models, show_all
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
@@ -45,9 +45,7 @@ ORDERS: Final = ("name", "size", "type", "file")
 @click.option("-l", "--long", "is_long", is_flag=True, help="Layout, parts, places and digests.")
 @click.option("--keep-going", is_flag=True, help="Where a shard is missing, list the others.")
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Show the first N.")
-@leniency.lenient
-@leniency.structural
-@leniency.generation
+@leniency.opening
 def command(
     paths: tuple[str, ...],
     *,
@@ -57,9 +55,7 @@ def command(
     is_long: bool,
     limit: int | None,
     keep_going: bool,
-    lenient: bool,
-    structural: bool,
-    generation: int | None,
+    **opening: Any,
 ) -> int:
     """List the tensors of a model.
 
@@ -80,20 +76,16 @@ def command(
             }
 
     def look(models: Sequence[str]) -> Iterator[Success | Failure]:
-        return each_file(
-            models, listing, lenient=lenient, structural=structural, generation=generation
-        )
+        return each_file(models, listing, **opening)
 
     seen = list(_each(paths, look, keep_going=keep_going))
-    if out.json:
-        out.document("ls", {"models": [each.as_json() for each in seen]})
-    for each in () if out.json else seen:
-        if isinstance(each, Failure):
-            continue
+
+    def show(each: Success) -> None:
         if len(seen) > 1 and not out.quiet:
             out.line(out.paint(escaped(each.path) + ":", "bold"))
         _show(out, each.value, is_long=is_long)
-    return max(each.exit_code for each in seen)
+
+    return show_all("ls", seen, show)
 
 
 def _each(
@@ -156,8 +148,7 @@ def _show(out: Terminal, listing: dict[str, Any], *, is_long: bool) -> None:
     head = ["name", "type", "shape", "size"]
     head += ["scheme"] if is_packed else []
     head += ["layout", "parts"] if is_long else []
-    if rows:
-        out.table(rows, head=head, right={3})
+    out.table(rows, head=head, right={3})
     if listing["omitted"]:
         out.line(f"… and {listing['omitted']:,} more")
     out.line(out.paint(totals_text(listing["totals"]), "dim"))

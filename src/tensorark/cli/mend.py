@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final
 
 import click
 
 from tensorark.cli import dropping, parameters
-from tensorark.cli.parameters import size
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.account import Mended
@@ -39,91 +38,65 @@ from tensorark.report.text import count_text
 @click.option("--rename", metavar="OLD=NEW", multiple=True, help="Put NEW for OLD in names.")
 @click.option(
     "--masking",
+    "masks",
     type=click.Choice(["keep", "spell", "drop", "apply"]),
     default="keep",
     help="spell: as specified; drop: none; apply: zero what they prune.",
 )
 @click.option("--shapes", is_flag=True, help="Guess the shapes of flat projections.")
 @click.option("--config", type=click.Path(), help="A JSON file that becomes `config`.")
-@click.option("--architecture-name", metavar="NAME", help="Name of the architecture.")
+@click.option(
+    "--architecture-name", "architecture", metavar="NAME", help="Name of the architecture."
+)
 @click.option("--join", "others", metavar="FILE", multiple=True, help="Take these models too.")
 @parameters.max_size("Divide: most bytes of a container or a directory.")
-@click.option("--align", type=size, metavar="SIZE", help="Begin blobs at multiples of this.")
-@click.option("--to", metavar="FORMAT", help="tbm, tb or tensorbit-directory.")
+@parameters.align("Begin blobs at multiples of this.")
+@click.option("--to", "format", metavar="FORMAT", help="tbm, tb or tensorbit-directory.")
 @dropping.drop
 @parameters.force
-def command(source: str, target: str, *, others: tuple[str, ...], **wanted: Any) -> None:
+def command(
+    source: str, target: str, *, others: tuple[str, ...], max_size: int | None, **wanted: Any
+) -> None:
     """Write a Tensorbit model anew: its index made right, tensors chosen, renamed.
 
     Offsets, counts, patterns and types come from the blobs themselves, which are found by walking
     from one to the next. Weights and masks are copied as they are unless --masking says otherwise.
     The source is not changed.
     """
-    chosen = [name for name in _SINGLE if wanted[name] and wanted[name] != "keep"]
-    for name, given in (("--join", others), ("--max-size", wanted["max_size"])):
+    chosen = [flag for name, flag in _SINGLE.items() if wanted[name] and wanted[name] != "keep"]
+    for name, given in (("--join", others), ("--max-size", max_size)):
         if given and chosen:
-            raise click.UsageError(f"{name} does not go with {_flag(chosen[0])}: take two steps")
+            raise click.UsageError(f"{name} does not go with {chosen[0]}: take two steps")
     out = terminal()
+    single = {name: wanted.pop(name) for name in _SINGLE}
     with out.progress(_size_of([source, *others]), "writing") as progress:
         if others:
-            done = [
-                join(
-                    [source, *others],
-                    target,
-                    format=wanted["to"],
-                    align=wanted["align"],
-                    drop=wanted["drop"],
-                    overwrite=wanted["force"],
-                    progress=progress,
-                )
-            ]
-        elif wanted["max_size"]:
-            done = part(
-                source,
-                target,
-                wanted["max_size"],
-                format=wanted["to"],
-                align=wanted["align"],
-                drop=wanted["drop"],
-                overwrite=wanted["force"],
-                progress=progress,
-            )
+            done = [join([source, *others], target, progress=progress, **wanted)]
+        elif max_size:
+            done = part(source, target, max_size, progress=progress, **wanted)
         else:
-            done = [_mend(source, target, progress, **wanted)]
+            single["rename"] = _renaming(single["rename"])
+            single["config"] = None if single["config"] is None else _config(single["config"])
+            done = [mend(source, target, progress=progress, **single, **wanted)]
     show(out, done)
 
 
-_SINGLE = ("include", "exclude", "rename", "masking", "shapes", "config", "architecture_name")
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _mend(source: str, target: str, progress: Any, **wanted: Any) -> Mended:
-    masks: Literal["keep", "spell", "drop", "apply"] = wanted["masking"]
-    return mend(
-        source,
-        target,
-        masks=masks,
-        include=wanted["include"],
-        exclude=wanted["exclude"],
-        rename=_renaming(wanted["rename"]),
-        shapes=wanted["shapes"],
-        config=None if wanted["config"] is None else _config(wanted["config"]),
-        architecture=wanted["architecture_name"],
-        format=wanted["to"],
-        align=wanted["align"],
-        drop=wanted["drop"],
-        overwrite=wanted["force"],
-        progress=progress,
-    )
+_SINGLE: Final = {
+    "include": "--include",
+    "exclude": "--exclude",
+    "rename": "--rename",
+    "masks": "--masking",
+    "shapes": "--shapes",
+    "config": "--config",
+    "architecture": "--architecture-name",
+}
+"""What is said of a model that is neither joined nor divided, and the options that say it."""
 
 
 def show(out: Terminal, done: list[Mended]) -> None:
     """Say what was written, and every change."""
     if out.json:
-        out.document("mend", {"written": [_as_json(each) for each in done]})
+        out.document("mend", {"written": [dropping.facts(each) for each in done]})
         return
     for each in done:
         if out.quiet:
@@ -135,16 +108,6 @@ def show(out: Terminal, done: list[Mended]) -> None:
             f"{escaped(each.source)} → {escaped(each.files[-1])}: "
             f"{count_text(each.tensors, 'tensor')}, {count_text(len(each.changes), 'change')}"
         )
-
-
-def _as_json(each: Mended) -> dict[str, Any]:
-    return {
-        "source": each.source,
-        "files": list(each.files),
-        "tensors": each.tensors,
-        "changes": list(each.changes),
-        "dropped": dropping.losses(each.dropped),
-    }
 
 
 def _renaming(pairs: tuple[str, ...]) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from tensorark import files
 from tensorark.cli import dropping, parameters
-from tensorark.cli.parameters import size
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.merge import merge
@@ -29,21 +30,11 @@ from tensorark.report.text import count_text, nbytes_text
 )
 @click.argument("root", type=click.Path())
 @parameters.target()
-@click.option(
-    "--align", type=size, metavar="SIZE", help="Keep blobs as stored, at multiples of this."
-)
+@parameters.align("Keep blobs as stored, at multiples of this.")
 @dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Show what would be read; write nothing.")
-def command(
-    root: str,
-    target: str,
-    *,
-    align: int | None,
-    drop: tuple[str, ...],
-    force: bool,
-    dry_run: bool,
-) -> None:
+def command(root: str, target: str, *, dry_run: bool, **wanted: Any) -> None:
     """Merge a model that is split into one .zt.
 
     Takes the root (or the index, or the overlay) alone and finds the rest, so that no pattern of
@@ -51,18 +42,8 @@ def command(
     written.
     """
     out = terminal()
-    with files.open(root) as file:
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-    with out.progress(total, "merging") as progress:
-        done = merge(
-            root,
-            target,
-            align=align,
-            drop=drop,
-            overwrite=force,
-            dry_run=dry_run,
-            progress=progress,
-        )
+    with out.progress(payload_of(root), "merging") as progress:
+        done = merge(root, target, dry_run=dry_run, progress=progress, **wanted)
     if out.json:
         value = {
             "written": not dry_run,

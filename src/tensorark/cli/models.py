@@ -6,7 +6,7 @@ and does not stop the others; where the path names one model, its error ends the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,17 +109,28 @@ def each_file(
     paths: Sequence[str],
     look: Callable[[File], dict[str, Any]],
     code: Callable[[dict[str, Any]], int] = lambda _value: 0,
-    *,
-    lenient: bool = False,
-    structural: bool = False,
-    generation: int | None = None,
+    **opening: Any,
 ) -> Iterator[Success | Failure]:
-    """Open every model of `paths` and yield it with what `look` says, as `each_model` does."""
+    """Open every model of `paths` and yield it with what `look` says, as `each_model` does.
+
+    `opening` is how, in the words of `open_model`.
+    """
 
     def opened(model: str) -> dict[str, Any]:
-        with leniency.open_model(
-            model, terminal(), lenient=lenient, structural=structural, generation=generation
-        ) as file:
+        with leniency.open_model(model, **opening) as file:
             return look(file)
 
     return each_model(paths, opened, code)
+
+
+def show_all(verb: str, seen: Iterable[Success | Failure], show: Callable[[Success], None]) -> int:
+    """Show each model as soon as it is seen, or all in one document; return the worst exit code."""
+    out = terminal()
+    known = []
+    for each in seen:
+        known.append(each)
+        if not out.json and isinstance(each, Success):
+            show(each)
+    if out.json:
+        out.document(verb, {"models": [each.as_json() for each in known]})
+    return max(each.exit_code for each in known)

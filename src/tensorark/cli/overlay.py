@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import click
 
 from tensorark import files
 from tensorark.cli import dropping, parameters
-from tensorark.cli.parameters import size
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.core.matching import choose
@@ -40,9 +40,7 @@ from tensorark.report.text import count_text, nbytes_text
     default="sha256",
     help="Identity of the base (sha256, which a signature needs).",
 )
-@click.option(
-    "--align", type=size, metavar="SIZE", default="4096", help="Placement of blobs (4096)."
-)
+@parameters.align("Placement of blobs (4096).", "4096")
 @dropping.drop
 @parameters.force
 def command(
@@ -51,10 +49,7 @@ def command(
     target: str,
     *,
     exclude: tuple[str, ...],
-    algorithm: Literal["sha256", "xxh3"],
-    align: int,
-    drop: tuple[str, ...],
-    force: bool,
+    **wanted: Any,
 ) -> None:
     """Write a .zt that takes tensors from a base and stores only what differs.
 
@@ -65,38 +60,12 @@ def command(
     out = terminal()
     with files.open(base) as file:
         removed = choose(file, exclude) if exclude else []
-    with files.open(changes) as file:
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-    with out.progress(total, "comparing") as progress:
-        done = overlay(
-            base,
-            changes,
-            target,
-            remove=removed,
-            algorithm=algorithm,
-            align=align,
-            drop=drop,
-            overwrite=force,
-            progress=progress,
-        )
+    with out.progress(payload_of(changes), "comparing") as progress:
+        done = overlay(base, changes, target, remove=removed, progress=progress, **wanted)
     if out.json:
-        out.document("overlay", as_json(done))
+        out.document("overlay", dropping.facts(done))
     elif not out.quiet:
         show(out, done)
-
-
-def as_json(done: Overlay) -> dict[str, object]:
-    """Return what an overlay holds as a JSON-able value."""
-    return {
-        "path": done.path,
-        "base": done.base,
-        "shards": list(done.shards),
-        "tensors": done.tensors,
-        "stored": list(done.stored),
-        "removed": list(done.removed),
-        "nbytes": done.nbytes,
-        "dropped": dropping.losses(done.dropped),
-    }
 
 
 def show(out: Terminal, done: Overlay) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +10,7 @@ import click
 from tensorark.cli import dropping, parameters
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
-from tensorark.errors import InvalidInput, escaped
+from tensorark.errors import escaped
 from tensorark.report.text import count_text, nbytes_text, shape_text
 
 
@@ -92,7 +91,7 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
     if dry_run:
         _show_plan(out, planned)
         return
-    _refuse_existing(target, force=wanted["force"])
+    parameters.require_free(target, overwrite=wanted["overwrite"])
     with out.progress(planned.payload_bytes, "packing") as progress:
         done = convert_checkpoint(
             folder,
@@ -100,7 +99,7 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
             recipe,
             max_file_bytes=limit,
             artifact_id=wanted["artifact_id"],
-            overwrite=wanted["force"],
+            overwrite=wanted["overwrite"],
             progress=progress,
             **chosen,
         )
@@ -115,12 +114,6 @@ def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"{option} takes NAME=PATH, each name once: {word!r}")
         found[key] = value
     return found
-
-
-def _refuse_existing(output: str, *, force: bool) -> None:
-    if Path(output).exists() and not force:
-        hint = "--force replaces it"
-        raise InvalidInput("the file exists already", code="exists", path=output, hint=hint)
 
 
 def _show_plan(out: Terminal, planned: Any) -> None:

@@ -96,8 +96,26 @@ def max_size(
 
 
 def force(function: F) -> F:
-    """Add --force."""
-    return click.option("-f", "--force", is_flag=True, help="Replace what exists.")(function)
+    """Add --force, handed on as `overwrite`."""
+    return click.option("-f", "--force", "overwrite", is_flag=True, help="Replace what exists.")(
+        function
+    )
+
+
+def require_free(target: str, *, overwrite: bool) -> None:
+    """Require that a target may be written, before long work is begun.
+
+    Raises:
+        InvalidInput: when it is there and `overwrite` is false.
+    """
+    if Path(target).exists() and not overwrite:
+        hint = "--force replaces it"
+        raise InvalidInput("the file exists already", code="exists", path=target, hint=hint)
+
+
+def align(text: str, default: str | None = None) -> Callable[[F], F]:
+    """Add --align."""
+    return click.option("--align", type=size, metavar="SIZE", default=default, help=text)
 
 
 def artifact_id(function: F) -> F:
@@ -126,6 +144,22 @@ def choosing(function: F) -> F:
         help="Take these tensors only; * matches dots too, and the option may be repeated.",
     )
     return include(exclude(function))
+
+
+def digests(function: F) -> F:
+    """Add --trust-digests and --digests, which stand for reading files whole."""
+    trust = click.option(
+        "--trust-digests",
+        is_flag=True,
+        help="Take the sha256 digests that a .zt gives as they are.",
+    )
+    given = click.option(
+        "--digests",
+        type=click.Path(),
+        metavar="SUMS",
+        help="Take sha256 digests of files from here, as sha256sum writes them.",
+    )
+    return trust(given(function))
 
 
 def threads(function: F) -> F:

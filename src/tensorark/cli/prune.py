@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import click
 
-from tensorark import files
 from tensorark.cli import dropping, parameters
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.prune import Pruning, prune
@@ -65,26 +65,13 @@ from tensorark.report.text import count_text
     default=-1,
     help="Group weights along this axis (the last); along others only zeros are stored.",
 )
-@click.option("--to", metavar="FORMAT", help="Format of the target, whatever its suffix says.")
+@click.option(
+    "--to", "format", metavar="FORMAT", help="Format of the target, whatever its suffix says."
+)
 @dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Show what would be pruned; write nothing.")
-def command(
-    source: str,
-    target: str,
-    *,
-    patterns: tuple[str, ...],
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    recipe: Literal["magnitude", "tensorbit"],
-    scores: str | None,
-    masks: str | None,
-    axis: int,
-    to: str | None,
-    drop: tuple[str, ...],
-    force: bool,
-    dry_run: bool,
-) -> None:
+def command(source: str, target: str, *, patterns: tuple[str, ...], **wanted: Any) -> None:
     """Prune a model: N of each M weights along the rows stay, the largest ones.
 
     Norms, embeddings, heads, routers and what is no matrix stay dense unless --include names them.
@@ -96,28 +83,11 @@ def command(
     bare = [text for text in patterns if "=" not in text]
     if len(bare) > 1:
         raise click.UsageError("give one --nm for all tensors, others as GLOB=N:M")
-    choices = [tuple(text.rsplit("=", 1)) for text in patterns if "=" in text]
+    wanted["pattern"] = bare[0] if bare else "2:4"
+    wanted["choices"] = [tuple(text.rsplit("=", 1)) for text in patterns if "=" in text]
     out = terminal()
-    with files.open(source) as file:
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-    with out.progress(total, "pruning") as progress:
-        done = prune(
-            source,
-            target,
-            pattern=bare[0] if bare else "2:4",
-            choices=[(glob, text) for glob, text in choices],
-            include=include,
-            exclude=exclude,
-            recipe=recipe,
-            scores=scores,
-            masks=masks,
-            axis=axis,
-            format=to,
-            drop=drop,
-            overwrite=force,
-            dry_run=dry_run,
-            progress=progress,
-        )
+    with out.progress(payload_of(source), "pruning") as progress:
+        done = prune(source, target, progress=progress, **wanted)
     _show(out, done)
 
 
@@ -132,8 +102,7 @@ def _show(out: Terminal, done: Pruning) -> None:
     is_plan = not done.files
     head = ("tensor", "N:M", *(("elements",) if is_plan else ("zeros", "error", "largest removed")))
     rows = [_row(each, is_plan=is_plan) for each in done.pruned]
-    if rows:
-        out.table(rows, head=head, right={2, 3, 4})
+    out.table(rows, head=head, right={2, 3, 4})
     for name, reason in done.dense.items() if out.verbose or is_plan else ():
         out.line(f"dense: {escaped(name)}: {escaped(reason)}")
     dropping.tell(out, done.dropped)

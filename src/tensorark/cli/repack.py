@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tensorark import files
 from tensorark.cli import dropping, parameters
 from tensorark.cli.mend import show
-from tensorark.cli.sizes import sizes_of, sizes_text
+from tensorark.cli.sizes import payload_of, sizes_of, sizes_text
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.repack import repack
@@ -33,7 +33,7 @@ from tensorark.report.text import count_text, nbytes_text
 @parameters.target()
 @dropping.drop
 @parameters.force
-def command(source: str, target: str, *, drop: tuple[str, ...], force: bool) -> None:
+def command(source: str, target: str, **wanted: Any) -> None:
     """Write a .zt anew in canonical form.
 
     One generation, parts stored plainly, equal blobs once: the same tensors give the same file. The
@@ -41,12 +41,10 @@ def command(source: str, target: str, *, drop: tuple[str, ...], force: bool) -> 
     """
     out = terminal()
     if is_tensorbit(source):
-        show(out, [mend(source, target, drop=drop, overwrite=force)])
+        show(out, [mend(source, target, **wanted)])
         return
-    with files.open(source) as file:
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-    with out.progress(total, "repacking") as progress:
-        done = repack(source, target, drop=drop, overwrite=force, progress=progress)
+    with out.progress(payload_of(source), "repacking") as progress:
+        done = repack(source, target, progress=progress, **wanted)
     before, sizes = Path(done.source).stat().st_size, sizes_of([target])
     if out.json:
         value = {

@@ -10,7 +10,7 @@ import click
 
 from tensorark import files
 from tensorark.cli import parameters
-from tensorark.cli.output import output as standard
+from tensorark.cli.output import destination
 from tensorark.cli.terminal import is_terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import InvalidInput, ReadFailed, escaped
@@ -55,7 +55,7 @@ def command(
     output: str | None,
     max_size: int | None,
     artifact_id: bytes | None,
-    force: bool,
+    overwrite: bool,
 ) -> None:
     """List, extract or replace the resources of a .ninfer.
 
@@ -65,9 +65,9 @@ def command(
     if extract is not None and replaced:
         raise click.UsageError("--extract and --resource exclude each other")
     if replaced:
-        _replace(path, replaced, output, max_size, artifact_id, force=force)
+        _replace(path, replaced, output, max_size, artifact_id, overwrite=overwrite)
     elif extract is not None:
-        _extract(path, extract, output, force=force)
+        _extract(path, extract, output, overwrite=overwrite)
     else:
         _list(path)
 
@@ -75,7 +75,7 @@ def command(
 def _list(path: str) -> None:
     out = terminal()
     with files.open(path) as file:
-        found = [
+        found: list[dict[str, Any]] = [
             {"component": component, "role": role, "object": each.id, "nbytes": each.nbytes}
             for (component, role), each in resources(
                 directory_of(file.catalog.native, file.path)
@@ -88,31 +88,18 @@ def _list(path: str) -> None:
         for row in found:
             out.line(escaped(f"{row['component']}/{row['role']}"))
         return
-    rows = [[escaped(str(row[key])) for key in ("component", "role", "object")] for row in found]
-    for cells, row in zip(rows, found, strict=True):
-        cells.append(nbytes_text(_size(row)))
-    if rows:
-        out.table(rows, head=["component", "role", "object", "size"], right={3})
+    keys = ("component", "role", "object")
+    rows = [[*(escaped(row[key]) for key in keys), nbytes_text(row["nbytes"])] for row in found]
+    out.table(rows, head=[*keys, "size"], right={3})
 
 
-def _size(row: dict[str, Any]) -> int:
-    nbytes: int = row["nbytes"]
-    return nbytes
-
-
-def _extract(path: str, role: str, output: str | None, *, force: bool) -> None:
+def _extract(path: str, role: str, output: str | None, *, overwrite: bool) -> None:
     with files.open(path) as file:
         data = read_resource(file, role)
-    if output is not None:
-        from tensorark.io.publish import publish
-
-        with publish(output, overwrite=force) as sink:
-            sink.write(data)
-    elif is_terminal(sys.stdout):
+    if output is None and is_terminal(sys.stdout):
         raise click.UsageError("bytes are not for a terminal: use -o or a pipe")
-    elif sys.stdout is not None:
-        with standard():
-            sys.stdout.buffer.write(data)
+    with destination(output, overwrite=overwrite) as write:
+        write(data)
 
 
 def _replace(
@@ -122,7 +109,7 @@ def _replace(
     max_size: int | None,
     artifact_id: bytes | None,
     *,
-    force: bool,
+    overwrite: bool,
 ) -> None:
     if output is None:
         raise click.UsageError("--resource writes a new artifact: name it with -o")
@@ -144,7 +131,7 @@ def _replace(
             found,
             max_file_bytes=max_size,
             artifact_id=artifact_id,
-            overwrite=force,
+            overwrite=overwrite,
             progress=progress,
         )
     if out.json:

@@ -6,6 +6,7 @@ import click
 
 from tensorark import files
 from tensorark.cli import parameters
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
@@ -39,7 +40,7 @@ def command(
     *,
     output: str | None,
     algorithms: tuple[Algorithm, ...],
-    force: bool,
+    overwrite: bool,
     threads: int | None,
 ) -> None:
     """Write the digests of a model into a file beside it.
@@ -51,12 +52,16 @@ def command(
     out = terminal()
     with files.open(path) as file:
         opened = file.path
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-        total += sum(file.source.size(label) for label in file.labels)
+        total = payload_of(file) + sum(file.source.size(label) for label in file.labels)
     goal = output if output is not None else str(seal_path(opened))
     with out.progress(total, "sealing") as progress:
         made = seal(
-            path, goal, algorithms=algorithms, overwrite=force, threads=threads, progress=progress
+            path,
+            goal,
+            algorithms=algorithms,
+            overwrite=overwrite,
+            threads=threads,
+            progress=progress,
         )
     content = {name: f"{name}:{digest}" for name, digest in made.content.items()}
     if out.json:

@@ -31,19 +31,8 @@ _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its fir
 @click.argument("name", required=False)
 @click.option("--decode", is_flag=True, help="Read the first values of the tensor, and mask bits.")
 @click.option("--limit", type=click.IntRange(1, 1000), metavar="N", default=8, help="How many (8).")
-@leniency.lenient
-@leniency.structural
-@leniency.generation
-def command(
-    path: str,
-    name: str | None,
-    *,
-    decode: bool,
-    limit: int,
-    lenient: bool,
-    structural: bool,
-    generation: int | None,
-) -> None:
+@leniency.opening
+def command(path: str, name: str | None, *, decode: bool, limit: int, **opening: Any) -> None:
     """Describe a file, or one tensor in full.
 
     Reads no payload without --decode. What a model is guessed to be comes from the names of its
@@ -52,9 +41,7 @@ def command(
     if decode and name is None:
         raise click.UsageError("--decode needs the name of a tensor")
     out = terminal()
-    with leniency.open_model(
-        path, out, lenient=lenient, structural=structural, generation=generation
-    ) as file:
+    with leniency.open_model(path, **opening) as file:
         if name is None:
             with paused():
                 value = report(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import click
@@ -9,6 +10,7 @@ import click
 from tensorark import files
 from tensorark.cli import parameters
 from tensorark.cli.passphrase import passphrase_of
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
@@ -43,15 +45,7 @@ MEANINGS: Final = {
 @click.option("--over", type=click.Choice(KINDS), help="What is signed (default: see below).")
 @parameters.output("Where to write it, instead of beside the model.")
 @parameters.force
-@click.option(
-    "--trust-digests", is_flag=True, help="Take the sha256 digests that a .zt gives as they are."
-)
-@click.option(
-    "--digests",
-    type=click.Path(),
-    metavar="SUMS",
-    help="Take sha256 digests of files from here, as sha256sum writes them.",
-)
+@parameters.digests
 @click.option("--openssf", is_flag=True, help="Make an OpenSSF model-signing bundle.")
 @parameters.threads
 def command(
@@ -60,7 +54,7 @@ def command(
     key: str,
     over: Kind | None,
     output: str | None,
-    force: bool,
+    overwrite: bool,
     trust_digests: bool,
     digests: str | None,
     openssf: bool,
@@ -78,11 +72,11 @@ def command(
         if over or trust_digests or digests:
             detail = "an OpenSSF bundle is over files, each hashed whole: --openssf stands alone"
             raise click.UsageError(detail)
-        _bundle(out, path, key, output, secret, force=force)
+        _bundle(out, path, key, output, secret, overwrite=overwrite)
         return
     with files.open(path) as file:
         opened = file.path
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
+        total = payload_of(file)
     goal = output if output is not None else str(signature_path(opened))
     with out.progress(total, "signing") as progress:
         made = sign(
@@ -93,7 +87,7 @@ def command(
             passphrase=secret,
             trust_digests=trust_digests,
             known=read_sums(digests) if digests is not None else {},
-            overwrite=force,
+            overwrite=overwrite,
             threads=threads,
             progress=progress,
         )
@@ -128,19 +122,14 @@ def extent_lines(statement: Statement) -> list[str]:
 
 
 def _bundle(
-    out: Terminal, path: str, key: str, target: str | None, secret: str | None, *, force: bool
+    out: Terminal, path: str, key: str, target: str | None, secret: str | None, *, overwrite: bool
 ) -> None:
     from tensorark.integrity.openssf import bundle_path, sign_bundle
 
-    goal = target if target is not None else str(bundle_path(_entry(path)))
-    names = sign_bundle(path, key, goal, passphrase=secret, overwrite=force)
+    if target is None:
+        target = str(bundle_path(entry_of(path) if Path(path).is_dir() else path))
+    names = sign_bundle(path, key, target, passphrase=secret, overwrite=overwrite)
     if out.json:
-        out.document("sign", {"path": path, "bundle": goal, "files": list(names)})
+        out.document("sign", {"path": path, "bundle": target, "files": list(names)})
     elif not out.quiet:
-        out.line(f"{escaped(goal)}: an OpenSSF bundle over {count_text(len(names), 'file')}")
-
-
-def _entry(path: str) -> str:
-    from pathlib import Path
-
-    return entry_of(path) if Path(path).is_dir() else path
+        out.line(f"{escaped(target)}: an OpenSSF bundle over {count_text(len(names), 'file')}")

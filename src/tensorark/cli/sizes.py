@@ -1,4 +1,4 @@
-"""What files take: their sizes, the bytes that the disk holds, and what of a `.zt` is holes."""
+"""What models and files take: payload, sizes, bytes that the disk holds, and holes of a `.zt`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tensorark import files
+from tensorark.files import PathLike
 from tensorark.report.text import nbytes_text
 
 _BLOCK: Final = 512
 """Bytes of the unit in which systems count what a file takes."""
 _WORTH: Final = 1 << 20
 """Bytes of holes that are worth a word."""
+
+
+def payload_of(model: PathLike) -> int:
+    """Return the bytes of all tensors of a model: what a verb that reads them all counts up to."""
+    with files.open(model) as file:
+        return sum(tensor.nbytes for tensor in file.catalog.tensors.values())
 
 
 def sizes_of(paths: Sequence[str]) -> dict[str, Any]:

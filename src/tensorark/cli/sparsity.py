@@ -41,7 +41,7 @@ def command(path: str, name: str | None, *, limit: int, lenient: bool) -> int:
     bit is set. Dense matrices show the tightest N:M that their zeros follow.
     """
     out = terminal()
-    with leniency.open_model(path, out, lenient=lenient) as file:
+    with leniency.open_model(path, lenient=lenient) as file:
         names = [name] if name is not None else list(file)
         total = sum(file[each].nbytes for each in names)
         with out.progress(total, "counting") as progress:
@@ -73,8 +73,7 @@ def _show(out: Terminal, found: list[Counts]) -> None:
         ]
         for each in found
     ]
-    if rows:
-        out.table(rows, head=head, right={3, 4, 5, 6})
+    out.table(rows, head=head, right={3, 4, 5, 6})
 
 
 def _show_layers(out: Terminal, found: Iterable[Counts]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import click
 
-from tensorark import files
 from tensorark.cli import dropping, parameters
-from tensorark.cli.parameters import size
+from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.edit.split import SplitPlan, split
@@ -41,25 +40,11 @@ from tensorark.report.text import count_text, nbytes_text
     help="Identity of shards (sha256, which a signature of the root needs).",
 )
 @click.option("--full", is_flag=True, help="Make each shard a .zt that opens by itself.")
-@click.option(
-    "--align", type=size, metavar="SIZE", default="64KiB", help="Placement of blobs (64KiB)."
-)
+@parameters.align("Placement of blobs (64KiB).", "64KiB")
 @dropping.drop
 @parameters.force
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
-def command(
-    source: str,
-    root: str,
-    *,
-    max_size: int | None,
-    by: Literal["layer"] | None,
-    algorithm: Literal["sha256", "xxh3"],
-    full: bool,
-    align: int,
-    drop: tuple[str, ...],
-    force: bool,
-    dry_run: bool,
-) -> None:
+def command(source: str, root: str, *, dry_run: bool, **wanted: Any) -> None:
     """Split a model into a root .zt and shards.
 
     Shard 00001-of-00003 of model.zt is the file model-00001-of-00003.zt. Tensors fill shards in
@@ -67,22 +52,8 @@ def command(
     Blobs are copied as they are stored, and the content digest stays the same.
     """
     out = terminal()
-    with files.open(source) as file:
-        total = sum(tensor.nbytes for tensor in file.catalog.tensors.values())
-    with out.progress(total, "splitting") as progress:
-        plan = split(
-            source,
-            root,
-            max_size=max_size,
-            by=by,
-            algorithm=algorithm,
-            full=full,
-            align=align,
-            drop=drop,
-            overwrite=force,
-            dry_run=dry_run,
-            progress=progress,
-        )
+    with out.progress(payload_of(source), "splitting") as progress:
+        plan = split(source, root, dry_run=dry_run, progress=progress, **wanted)
     _show(out, plan, written=not dry_run)
 
 
@@ -104,8 +75,7 @@ def _show(out: Terminal, plan: SplitPlan, *, written: bool) -> None:
         ]
         for shard in plan.shards
     ]
-    if rows:
-        out.table(rows, right={1, 2})
+    out.table(rows, right={1, 2})
     dropping.tell(out, plan.dropped)
     what = "written" if written else "planned, nothing written"
     out.line(

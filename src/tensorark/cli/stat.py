@@ -40,8 +40,7 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     threads: int | None,
-    lenient: bool,
-    generation: int | None,
+    **opening: Any,
 ) -> int:
     """Compute minimum, maximum, mean and more of every tensor.
 
@@ -50,7 +49,7 @@ def command(
     blocks of a mebibyte for each thread.
     """
     out = terminal()
-    with leniency.open_model(path, out, lenient=lenient, generation=generation) as file:
+    with leniency.open_model(path, **opening) as file:
         names = sorted(choose(file, include, exclude), key=natural)
         total = sum(file.catalog.tensors[name].nbytes for name in names)
         with out.progress(total, "reading") as progress:

@@ -64,7 +64,12 @@ class Terminal:
         right: Collection[int] = (),
         indent: int = 0,
     ) -> None:
-        """Write aligned columns; those in `right` are flush right, the last one is not padded."""
+        """Write aligned columns; those in `right` are flush right, the last one is not padded.
+
+        Without rows nothing is written.
+        """
+        if not rows:
+            return
         every = [head, *rows] if head else rows
         columns = list(zip(*every, strict=True))
         aligned = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from tensorark.cli import leniency, parameters
@@ -32,8 +34,7 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     depth: int | None,
-    lenient: bool,
-    generation: int | None,
+    **opening: Any,
 ) -> None:
     """Show the names as a tree, with repeated layers folded.
 
@@ -41,7 +42,7 @@ def command(
     one branch: `#` where all are alike, else the range of their numbers.
     """
     out = terminal()
-    with leniency.open_model(path, out, lenient=lenient, generation=generation) as file:
+    with leniency.open_model(path, **opening) as file:
         with paused():
             names = choose(file, include, exclude)
             tensors = [file.catalog.tensors[name] for name in names]
@@ -52,7 +53,5 @@ def command(
         if out.json:
             out.document("tree", {"path": file.path, "branches": branches, "totals": value})
             return
-        rows = list(tree_rows(branches, most=depth))
-        if rows:
-            out.table(rows, right={3})
+        out.table(list(tree_rows(branches, most=depth)), right={3})
         out.line(out.paint(totals_text(value), "dim"))

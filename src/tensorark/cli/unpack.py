@@ -43,7 +43,7 @@ _WAYS: Final = ("checkpoint", "parameters", "objects")
 @click.option("--cast", type=click.Choice(["bf16"]), help="Round decoded weights: lossy.")
 @parameters.max_size()
 @parameters.force
-def command(path: str, target: str, *, way: str, force: bool, **wanted: Any) -> None:
+def command(path: str, target: str, *, way: str, overwrite: bool, **wanted: Any) -> None:
     """Write the weights of a .ninfer as safetensors.
 
     Decoding is exact: bf16, fp32 and int32 stay as they are, every other format is defined as f32
@@ -52,7 +52,7 @@ def command(path: str, target: str, *, way: str, force: bool, **wanted: Any) -> 
     from tensorark.ninfer import objects, unpack
 
     out = terminal()
-    options: dict[str, Any] = {"overwrite": force}
+    options: dict[str, Any] = {"overwrite": overwrite}
     if way == "objects":
         if wanted["cast"] or wanted["max_size"] is not None:
             detail = "objects are written as they are, into one file"

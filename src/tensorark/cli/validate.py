@@ -8,7 +8,7 @@ import click
 
 from tensorark import files
 from tensorark.cli import parameters
-from tensorark.cli.models import Failure, each_model
+from tensorark.cli.models import Success, each_model, show_all
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.core.rules import Finding
@@ -41,7 +41,6 @@ def command(paths: tuple[str, ...], *, canonical: bool, architecture: bool) -> i
     stage that has any are shown, since later stages build on it. Notes tell what no rule forbids,
     such as a blob of a .tbm that has no entry.
     """
-    out = terminal()
 
     def judge(model: str) -> dict[str, Any]:
         notes: list[Finding] = []
@@ -52,26 +51,21 @@ def command(paths: tuple[str, ...], *, canonical: bool, architecture: bool) -> i
             "notes": [finding(each) for each in notes],
         }
 
-    worst = 0
-    seen = []
-    for each in each_model(paths, judge, lambda value: 0 if value["valid"] else 3):
-        worst = max(worst, each.exit_code)
-        seen.append(each.as_json())
-        if out.json or isinstance(each, Failure):
-            continue
-        findings = each.value["findings"]
-        if not findings:
-            if not out.quiet:
-                out.line(f"{escaped(each.path)}: {out.paint('valid', 'green')}")
-                for note in each.value["notes"]:
-                    out.line("  note: " + finding_text(note))
-            continue
+    seen = each_model(paths, judge, lambda value: 0 if value["valid"] else 3)
+    return show_all("validate", seen, _show)
+
+
+def _show(each: Success) -> None:
+    out = terminal()
+    findings = each.value["findings"]
+    if findings:
         verdict = out.paint(count_text(len(findings), "fault"), "red")
         out.line(f"{escaped(each.path)}: {verdict}")
-        for line in findings:
-            out.line("  " + finding_text(line))
-            if out.verbose:
-                out.line(f"    tark explain {escaped(line['rule'])}")
-    if out.json:
-        out.document("validate", {"models": seen})
-    return worst
+    elif not out.quiet:
+        out.line(f"{escaped(each.path)}: {out.paint('valid', 'green')}")
+        for note in each.value["notes"]:
+            out.line("  note: " + finding_text(note))
+    for line in findings:
+        out.line("  " + finding_text(line))
+        if out.verbose:
+            out.line(f"    tark explain {escaped(line['rule'])}")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tensorark.cli import leniency, parameters
-from tensorark.cli.models import Failure, Success, each_file
+from tensorark.cli.models import Success, each_file, show_all
 from tensorark.cli.terminal import Terminal, terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped, printable, quoted
@@ -68,17 +68,11 @@ def command(
             found = verify(file, threads=threads, progress=progress, deep=deep)
         return verification_facts(file, found, complete=complete)
 
-    seen = []
-    for each in each_file(paths, judge, exit_code, lenient=lenient):
-        seen.append(each)
-        if not out.json and not isinstance(each, Failure):
-            _show(out, each)
-    if out.json:
-        out.document("verify", {"models": [each.as_json() for each in seen]})
-    return max(each.exit_code for each in seen)
+    return show_all("verify", each_file(paths, judge, exit_code, lenient=lenient), _show)
 
 
-def _show(out: Terminal, each: Success) -> None:
+def _show(each: Success) -> None:
+    out = terminal()
     colors = {"verified": "green", "damaged": "red"}
     verdict = each.value["verdict"]
     if not out.quiet or each.exit_code:

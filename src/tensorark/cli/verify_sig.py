@@ -43,15 +43,7 @@ from tensorark.report.text import count_text, finding_text
 )
 @click.option("--signature", type=click.Path(), metavar="PATH", help="The signature's file.")
 @click.option("--any-name", is_flag=True, help="Let the file have another name than it had.")
-@click.option(
-    "--trust-digests", is_flag=True, help="Take the sha256 digests that a .zt gives as they are."
-)
-@click.option(
-    "--digests",
-    type=click.Path(),
-    metavar="SUMS",
-    help="Take sha256 digests of files from here, as sha256sum writes them.",
-)
+@parameters.digests
 @click.option("--openssf", is_flag=True, help="Verify an OpenSSF model-signing bundle.")
 @parameters.threads
 def command(
