@@ -20,7 +20,7 @@ _IMPORTS = {
         "tensorark.numpy",
         "tensorark.layouts.gate",
         "tensorark.layouts.dense.values",
-        "tensorark.conversion",
+        "tensorark.conversion.pipeline",
         "tensorark.integrity.verify",
         "ml_dtypes",
     ],
