@@ -1,15 +1,16 @@
 """A writer is a conversation, as a reader is: it says what comes next, and is told what passed.
 
-Owns the words of that conversation. A format's `write` is a generator of them that knows no file;
-first it says which files there will be, once it has refused what it cannot hold. Whoever carries it
-out moves payload, hashes and compares it, judges what was written, and publishes all or nothing.
+Owns the words of that conversation, tuples, for there is one to a tensor. A format's `write` is a
+generator of them that knows no file; first it says which files there will be, once it has refused
+what it cannot hold. Whoever carries it out moves payload, hashes and compares it, judges what was
+written, and publishes all or nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tensorark.core.model import Blob, Part, Tensor
 from tensorark.core.progress import Progress
@@ -41,8 +42,7 @@ class Options:
     progress: Progress = lambda _done: None
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(NamedTuple):
     """What is to be written: the name of its file or folder.
 
     Members of a set are named anew in each `turn`, until no other file has their names. `nonce` are
@@ -60,8 +60,7 @@ class Goal:
         return stem if dot and stem else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """One file: its name, and its first bytes. Behind `room` more bytes the next one goes on.
 
     With `judged`, a reader opens it before it is published.
@@ -73,8 +72,7 @@ class Output:
     judged: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(NamedTuple):
     """The files to be written, in the order of writing; `root` is the one that names the others.
 
     A ``set`` has its members beside the root, a ``folder`` is all of it. `owns` matches the names
@@ -94,20 +92,19 @@ class Outputs:
     canonical: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Next:
     """Go on with the next file."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+
+class Skip(NamedTuple):
     """Leave so many bytes zero."""
 
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """Write the decoded bytes of a part of the source, judged as they pass.
 
     With `hashed` the answer is `Copied`, with the CRC-32 that goes on from `crc` if that is given.
@@ -119,16 +116,14 @@ class Copy:
     crc: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(NamedTuple):
     """What passed: its xxh3 digest, and a CRC-32."""
 
     digest: str
     crc: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Write a part as a blob of a `.zt`: placed, encoded, and shared where its bytes were seen.
 
     The answer is `Placed`.
@@ -139,8 +134,7 @@ class Place:
     sha256: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """The blob, its xxh3 digest and the other one that was asked for, and where the file ends."""
 
     blob: Blob
@@ -149,29 +143,27 @@ class Placed:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """Ask for the decoded bytes of a part of the source."""
 
     part: Part
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
 class Judge:
     """Have all of the source judged by what its layouts and its format demand of payload."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Write pieces, each at its offset, in file `index`, where something was written already."""
 
-    index: int
+class Patch(NamedTuple):
+    """Write pieces, each at its offset, in file `number`, where something was written already."""
+
+    number: int
     pieces: tuple[tuple[int, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Identify:
+class Identify(NamedTuple):
     """Ask for the content digest (`.zt` §6.4) of tensors whose parts carry digests."""
 
     tensors: tuple[Tensor, ...]

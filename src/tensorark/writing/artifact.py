@@ -42,7 +42,8 @@ def write_set(
         ReadFailed: when the system refuses.
     """
     writing = _spread(plan, payload, progress)
-    return carry_out(writing, hear_outputs(writing), target, options=Options(overwrite=overwrite))
+    outputs = hear_outputs(next(writing))
+    return carry_out(writing, outputs, target, options=Options(overwrite=overwrite))
 
 
 def plan_set(

@@ -65,8 +65,7 @@ def write(file: File, target: Path, into: Format, options: Options) -> list[str]
         ReadFailed: when the system refuses.
     """
     for turn in count():
-        writing = begin(file, target, into, options, turn)
-        outputs = hear_outputs(writing)
+        outputs, writing = begin(file, target, into, options, turn)
         others = [each.name for each in outputs.files if each.name != outputs.root]
         beside = others if outputs.kind == "set" else []
         taken = [each for each in beside if os.path.lexists(target.with_name(each))]
@@ -77,38 +76,40 @@ def write(file: File, target: Path, into: Format, options: Options) -> list[str]
     raise AssertionError
 
 
-def begin(file: File, target: Path, into: Format, options: Options, turn: int = 0) -> Writing:
+def begin(
+    file: File, target: Path, into: Format, options: Options, turn: int = 0
+) -> tuple[Outputs, Writing]:
     """Begin a conversation; what it cannot hold is refused before its first word.
 
+    What it asks of its source before it says which files there will be is answered here.
+
     Raises:
-        Unsupported: when the format is not written.
+        Unsupported: when the format is not written, or cannot hold something.
     """
     if into.write is None:
         raise Unsupported(f"{into.title} is not written", code="target")
-    goal = Goal(target.name, turn, uuid.uuid4().bytes)
-    return _answer_first(into.write(file.catalog, options, goal), file)
-
-
-def hear_outputs(writing: Writing) -> Outputs:
-    """Return the first word of a conversation: which files there will be."""
-    outputs = next(writing)
-    assert isinstance(outputs, Outputs)  # noqa: S101 - it is the first word of every writer
-    return outputs
-
-
-def _answer_first(writing: Writing, file: File) -> Writing:
-    """Answer what a writer asks of its source before it says which files there will be."""
-    try:
+    writing = into.write(file.catalog, options, Goal(target.name, turn, uuid.uuid4().bytes))
+    with _located(file):
         word = next(writing)
         while isinstance(word, Read):
             word = writing.send(file.payload(word.part, word.where))
-        reply = yield word
-        while True:
-            reply = yield writing.send(reply)
-    except StopIteration:
-        return
+    return hear_outputs(word), writing
+
+
+def hear_outputs(word: Word) -> Outputs:
+    """Return the first word of a conversation: which files there will be."""
+    assert isinstance(word, Outputs)  # noqa: S101 - it is the first word of every writer
+    return word
+
+
+@contextmanager
+def _located(file: File | None) -> Iterator[None]:
+    """Let what a writer refuses name the source that it is asked to write."""
+    try:
+        yield
     except (Unsupported, LimitExceeded) as error:
-        error.located(file.path)
+        if file is not None:
+            error.located(file.path)
         raise
 
 
@@ -118,7 +119,7 @@ def require(file: File, target: Path, into: Format, options: Options) -> None:
     Raises:
         Unsupported: when the format cannot hold something.
     """
-    next(begin(file, target, into, options))
+    begin(file, target, into, options)
 
 
 def carry_out(
@@ -219,8 +220,9 @@ class Carrier:
         self._go_on()
         reply: object = None
         try:
-            while True:
-                reply = self._answer(writing.send(reply))
+            with _located(self._source):
+                while True:
+                    reply = self._answer(writing.send(reply))
         except StopIteration:
             self._end()
         if self._room or len(self._sinks) != len(self._outputs.files):
@@ -267,8 +269,8 @@ class Carrier:
                 self._skip(nbytes)
             case Next():
                 self._go_on()
-            case Patch(index, pieces):
-                self._sinks[index].patch(pieces)
+            case Patch(number, pieces):
+                self._sinks[number].patch(pieces)
             case Read(part, where):
                 return self._file.payload(part, where)
             case Identify(tensors):
@@ -349,6 +351,5 @@ def rewrite(file: File, sink: Sink, into: Format, options: Options) -> None:
     Raises:
         Rejected: when a part does not match its digest: a damaged file is not passed on.
     """
-    writing = begin(file, Path(sink.path), into, options)
-    outputs = hear_outputs(writing)
+    outputs, writing = begin(file, Path(sink.path), into, options)
     Carrier(iter((sink,)), outputs, file, options).run(writing)

@@ -73,7 +73,8 @@ def _write_shards(
     stamp = stamped(metadata, UNKNOWN)
     hashed: list[Tensor] = []
     for held in shards.values():
-        hashed += yield from _write_file(held, stamp)
+        digests = yield from _write_file(held, stamp)
+        hashed += [_digested(each, digests[each.name]) for each in held]
         yield Next()
     identity: str = yield Identify(tuple(hashed))
     for number, held in enumerate(shards.values()):
@@ -84,17 +85,20 @@ def _write_shards(
 
 def _write_file(
     tensors: Sequence[Tensor], metadata: Mapping[str, str] | None
-) -> Generator[Word, Any, list[Tensor]]:
-    """Write one file; return its tensors with the digests of what was written."""
+) -> Generator[Word, Any, dict[str, str]]:
+    """Write one file; return the digests of what was written by the names of its tensors."""
     planned = plan(tensors, metadata)
     yield planned.header
-    known = {each.name: each for each in tensors}
-    hashed = []
+    parts = {each.name: each.parts["data"] for each in tensors}
+    digests = {}
     for name in planned.order:
-        part = known[name].parts["data"]
-        copied: Copied = yield Copy(part, ("objects", name, "parts", "data"))
-        hashed.append(replace(known[name], parts={"data": replace(part, digest=copied.digest)}))
-    return hashed
+        copied: Copied = yield Copy(parts[name], ("objects", name, "parts", "data"))
+        digests[name] = copied.digest
+    return digests
+
+
+def _digested(tensor: Tensor, digest: str) -> Tensor:
+    return replace(tensor, parts={"data": replace(tensor.parts["data"], digest=digest)})
 
 
 def _owns(goal: Goal) -> str:
