@@ -465,7 +465,7 @@ class File(Mapping[str, TensorView]):
     def pieces(
         self, part: Part, where: tuple[str | int, ...] = (), reading: Reading | None = None
     ) -> Iterator[memoryview]:
-        """Yield the bytes of a part as `chunks` does, for who judges it and compares its digest.
+        """Return the bytes of a part in pieces, for who judges it and compares its digest.
 
         `reading`, if given, says where to gather faults of their encoding.
 
@@ -476,13 +476,17 @@ class File(Mapping[str, TensorView]):
         """
         self.prove_part(part)
         running = self.checksum_of(part, where)
-        if running is None:
-            yield from self._read_pieces(part, where, reading)
-            return
-        for piece in self._read_pieces(part, where, reading):
+        found = self._read_pieces(part, where, reading)
+        return found if running is None else self._sum(found, running, reading or Reading())
+
+    def _sum(
+        self, pieces: Iterable[memoryview], running: Checksum, reading: Reading
+    ) -> Iterator[memoryview]:
+        """Pass pieces on, and judge their checksum at the end."""
+        for piece in pieces:
             running = running.after(piece)
             yield piece
-        running.require(reading or Reading(), self.path)
+        running.require(reading, self.path)
 
     def checksum_of(self, part: Part, where: tuple[str | int, ...]) -> Checksum | None:
         """Return what runs over the bytes of a raw part and is judged at their end, or None.

@@ -259,12 +259,12 @@ class Carrier:
 
     def _answer(self, word: Word) -> object:
         match word:
-            case bytes() | memoryview():
-                self._write(word)
+            case Place():  # these two first: there is one to a part
+                return self._place(word)
             case Copy():
                 return self._copy(word)
-            case Place():
-                return self._place(word)
+            case bytes() | memoryview():
+                self._write(word)
             case Skip(nbytes):
                 self._skip(nbytes)
             case Next():
@@ -320,17 +320,18 @@ class Carrier:
         return Copied(digest, crc or 0)
 
     def _place(self, word: Place) -> Placed:
-        if self._assembly is None:
-            self._assembly = Assembly(self._sink, self._outputs.align or 1)
-        assembly = self._assembly
-        assembly.begin(self._compression, sha256=word.sha256)
-        for chunk in self._file.chunks(word.part, word.where):
+        part, where, sha256 = word
+        file, assembly = self._file, self._assembly
+        if assembly is None:
+            assembly = self._assembly = Assembly(self._sink, self._outputs.align or 1)
+        assembly.begin(self._compression, sha256=sha256)
+        for chunk in file.chunks(part, where):
             assembly.write(chunk)
             self._options.progress(len(chunk))
         span, digest = assembly.end()
-        check_digest(word.part, digest, word.where, self._file.path)
-        sha256 = assembly.digest("sha256", digest) if word.sha256 else None
-        return Placed(assembly.blob(span), digest, sha256, self._sink.tell())
+        check_digest(part, digest, where, file.path)
+        other = assembly.digest("sha256", digest) if sha256 else None
+        return Placed(assembly.blob(span), digest, other, self._sink.tell())
 
     def _judge_source(self) -> None:
         """Judge all tensors by their layouts, and the rest by the rules of its format."""

@@ -48,8 +48,7 @@ def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
             if is_kept and canonical:
                 raise _not_canonical(part, where)
             placed: Placed = yield Place(part, where, wanted == "sha256")
-            digests = {"sha256": placed.sha256, "none": None}
-            digest = part.digest if is_kept else digests.get(wanted or "", placed.digest)
+            digest = part.digest if is_kept else _chosen(placed, wanted)
             parts[role] = Part(placed.blob, part.dtype, part.type, digest)
             end = placed.end
         tensors.append(Tensor(name, tensor.shape, tensor.layout, parts, tensor.attributes or None))
@@ -59,6 +58,13 @@ def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
         yield MAGIC
     yield Skip(offset - end)
     yield encode_tail(manifest, offset)
+
+
+def _chosen(placed: Placed, wanted: str | None) -> str | None:
+    """Return the digest that was asked for, if any; else that of xxh3."""
+    if wanted == "none":
+        return None
+    return placed.sha256 if wanted == "sha256" else placed.digest
 
 
 def _align(options: Options) -> int:
