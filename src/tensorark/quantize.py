@@ -57,7 +57,7 @@ def quantize(
 ) -> Quantized:
     """Quantize an array of floats to `zt.quant_group/1`: (code − zero) · scale.
 
-    Each `group_size` neighbours along `axis` share a scale, and with ``zero_point="tensor"`` a zero
+    Each `group_size` neighbors along `axis` share a scale, and with ``zero_point="tensor"`` a zero
     point; ``"implied"`` is 2^(bits − 1) for all, ``"none"`` takes signed codes of 8 bits. A scale
     is the smallest of its type with which the codes cover the group, and 0. An element is off by at
     most half its scale, but for the rounding of f32.
@@ -84,7 +84,7 @@ def quantize(
 def quantize_mx(
     values: Any, *, element: ElementType = "f4_e2m1", block_size: int = 32, axis: int = -1
 ) -> Quantized:
-    """Quantize an array of floats to `zt.mx/1`: each `block_size` neighbours share an exponent.
+    """Quantize an array of floats to `zt.mx/1`: each `block_size` neighbors share an exponent.
 
     The exponent is the one of OCP Microscaling: that of the largest magnitude of the block, less
     the largest of the element type; elements round to nearest, ties to even, and saturate. An

@@ -1,6 +1,6 @@
-"""Quantised checkpoints: imported with the values that they mean, exported byte for byte.
+"""Quantized checkpoints: imported with the values that they mean, exported byte for byte.
 
-The checkpoints are made here, code by code, and dequantised here by the formula of their format.
+The checkpoints are made here, code by code, and dequantized here by the formula of their format.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ LEFT = {
     "scattered groups": (scattered(USUAL), gptq_config(USUAL, desc_act=True), "scatters"),
     "no index": (USUAL.gptq(index=False), gptq_config(USUAL, desc_act=True), "activations"),
     "ambiguous zero": (Layer(5, 16, 16, 8, 4).gptq(), gptq_config(USUAL), "less one as 15"),
-    "mislabelled": (
+    "mislabeled": (
         SYMMETRIC.gptq(less=0), gptq_config(USUAL, sym=True), "they are not",
     ),
     "3 bits": (USUAL.gptq(), gptq_config(USUAL, bits=3), "do not divide words"),

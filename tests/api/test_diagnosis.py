@@ -101,7 +101,7 @@ def test_a_search_ends_in_a_file_that_consists_of_footers(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("first", ["model", "data shard"])
-def test_joined_files_are_recognised(tmp_path, first):
+def test_joined_files_are_recognized(tmp_path, first):
     ark.save_file({"a": np.arange(3)}, tmp_path / "a.zt")
     ark.save_file({"b": np.arange(7000), "c": np.arange(7)}, tmp_path / "b.zt")
     head = (tmp_path / "a.zt").read_bytes() if first == "model" else data_shard({4096: b"x"})
@@ -145,7 +145,7 @@ def test_damage_on_the_way_is_named(grown, tmp_path):
 @pytest.mark.parametrize(
     "name", ["m.zt.part1of2", "m.zt.001", "m.zt.partab", "m.safetensors.part2of3"]
 )
-def test_pieces_of_a_file_that_was_cut_up_are_recognised_by_name(grown, tmp_path, name):
+def test_pieces_of_a_file_that_was_cut_up_are_recognized_by_name(grown, tmp_path, name):
     path, _ = grown
     (tmp_path / name).write_bytes(path.read_bytes()[:9000])
     assert "join the pieces" in said(tmp_path / name)

@@ -461,7 +461,7 @@ def test_a_recipe_file_extends_a_preset(tmp_path):
 
 
 def test_a_format_alone_means_its_own_method(tmp_path):
-    quantised(tmp_path / "m")
+    quantized(tmp_path / "m")
     recipe = {"assign": [*IMPORTING["assign"], {"parameters": "*/mlp/up", "format": "q4_g64_fp16"}]}
     opened = check(convert(tmp_path / "m", parse_recipe(recipe, PRESETS, "r")))
     assert opened.stored("text/layers/0/mlp/up").format == "q4_g64_fp16"
@@ -662,7 +662,7 @@ def fp8_layer(rng: np.random.Generator, name: str, rows: int, columns: int, scal
     }
 
 
-def quantised(folder: Path, *, modelopt: bool = False, divisors: tuple[float, float] = (8, 8)):
+def quantized(folder: Path, *, modelopt: bool = False, divisors: tuple[float, float] = (8, 8)):
     """Write a checkpoint whose dense blocks are nvfp4, and whose o_proj is FP8."""
     tensors = synthetic.write_checkpoint(folder)
     rng = np.random.default_rng(9)
@@ -716,7 +716,7 @@ def nvfp4_values(tensors: dict[str, np.ndarray], name: str, divisor: float) -> n
 
 
 def test_nvfp4_and_fp8_are_imported_word_by_word(tmp_path):
-    tensors = quantised(tmp_path / "m")
+    tensors = quantized(tmp_path / "m")
     opened = check(convert(tmp_path / "m", parse_recipe(IMPORTING, PRESETS, "r")))
     at = "text/layers/1/mlp/"
     assert opened.members(at + "up") == [at + "gate", at + "up"]
@@ -737,8 +737,8 @@ def test_nvfp4_and_fp8_are_imported_word_by_word(tmp_path):
 
 
 def test_multipliers_become_divisors(tmp_path):
-    packed = quantised(tmp_path / "a", divisors=(7, 7))
-    quantised(tmp_path / "b", modelopt=True, divisors=(7, 7))
+    packed = quantized(tmp_path / "a", divisors=(7, 7))
+    quantized(tmp_path / "b", modelopt=True, divisors=(7, 7))
     recipe = parse_recipe(IMPORTING, PRESETS, "r")
     opened = check(convert(tmp_path / "b", recipe))
     expected = np.float32(1) / np.float32(1 / 7)
@@ -750,7 +750,7 @@ def test_multipliers_become_divisors(tmp_path):
 
 
 def test_different_divisors_keep_parents_apart_unless_they_are_asked_to_stack(tmp_path):
-    tensors = quantised(tmp_path / "m", divisors=(8, 5))
+    tensors = quantized(tmp_path / "m", divisors=(8, 5))
     opened = check(convert(tmp_path / "m", parse_recipe(IMPORTING, PRESETS, "r")))
     at = "text/layers/1/mlp/"
     assert opened.members(at + "up") == [at + "up"]
@@ -767,7 +767,7 @@ def test_different_divisors_keep_parents_apart_unless_they_are_asked_to_stack(tm
 
 
 def test_encoded_weights_can_be_decoded_into_another_format(tmp_path):
-    tensors = quantised(tmp_path / "m")
+    tensors = quantized(tmp_path / "m")
     recipe = {"assign": [{"parameters": "text/*", "projections": True, "format": "fp32"}]}
     opened = check(convert(tmp_path / "m", parse_recipe(recipe, PRESETS, "r")))
     expected = nvfp4_values(tensors, "model.layers.0.mlp.down_proj", 3)
@@ -775,7 +775,7 @@ def test_encoded_weights_can_be_decoded_into_another_format(tmp_path):
 
 
 def test_words_that_the_format_forbids_are_not_imported(tmp_path):
-    tensors = quantised(tmp_path / "m")
+    tensors = quantized(tmp_path / "m")
     recipe = parse_recipe(IMPORTING, PRESETS, "r")
     name = "model.layers.2.mlp.up_proj.weight_scale"
     tensors[name].view(np.uint8)[200, 3] = 0x80
@@ -859,14 +859,14 @@ def test_every_tensor_is_taken_refused_or_of_a_component_that_nobody_chose(tmp_p
 
 def test_input_scales_of_fp8_are_left_out(tmp_path):
     """Only 4-bit activations have a divisor of their input."""
-    quantised(tmp_path / "m")
+    quantized(tmp_path / "m")
     opened = check(convert(tmp_path / "m", parse_recipe(IMPORTING, PRESETS, "r")))
     for use in opened.directory.uses:
         assert bool(use.auxiliaries) == ("/mlp/" in use.parameter), use.parameter
 
 
 def test_fp8_with_scales_of_blocks_is_refused_by_name_with_the_reason(tmp_path):
-    tensors = quantised(tmp_path / "m")
+    tensors = quantized(tmp_path / "m")
     name = "model.layers.3.self_attn.o_proj.weight"
     del tensors[name + "_scale"]
     tensors[name + "_scale_inv"] = np.ones((1, 1), np.float32)

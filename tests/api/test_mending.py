@@ -233,11 +233,11 @@ def test_masks_are_spelt_dropped_or_applied_when_asked(tmp_path):
     blob = sparse(weights=floats(*values), n=4, m=16, mask=b"\x0f\xf0")
     claim = entry(nm_n=4, nm_m=16, num_mask_bytes=2)
     source = written(tmp_path, container([blob.data], index([claim])))
-    done = mend(source, tmp_path / "spelt.tbm", masks="spell")
+    done = mend(source, tmp_path / "spelled.tbm", masks="spell")
     assert done.changes == (
         "a.weight: mask of 2 bytes → 4 bytes; weights 8 and up of each group stay pruned",
     )
-    with files.open(tmp_path / "spelt.tbm") as file:
+    with files.open(tmp_path / "spelled.tbm") as file:
         assert bytes(file["a.weight"].raw("mask")) == b"\x0f\x00\xf0\x00"
         assert np.array_equal(file["a.weight"].numpy().reshape(-1) != 0, kept)
     mend(source, tmp_path / "dropped.tbm", masks="drop")

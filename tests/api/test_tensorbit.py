@@ -296,7 +296,7 @@ def test_a_conversion_tells_which_masks_the_target_does_not_know(tmp_path, targe
     assert list(done.densified) == list(plan.densified) == changed
 
 
-def test_a_quantised_tensor_becomes_floats_only_when_asked(tmp_path):
+def test_a_quantized_tensor_becomes_floats_only_when_asked(tmp_path):
     codes = np.arange(-8, 8, dtype=np.int8)
     blob = dense(weights=codes.tobytes(), scales=struct.pack("<2f", 0.5, 2))
     claim = entry(shape=[4, 4], nm_n=0, nm_m=0, dtype="int8", num_weights=16, num_mask_bytes=0)

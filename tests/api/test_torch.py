@@ -117,7 +117,7 @@ def test_tied_weights_of_a_module_come_back_under_both_names(tmp_path):
     assert torch.equal(other[1].weight, model[0].weight)
 
 
-def test_sparse_and_quantised_tensors_are_refused(tmp_path):
+def test_sparse_and_quantized_tensors_are_refused(tmp_path):
     with pytest.raises(tensorark.InvalidInput, match="dense"):
         ark.save_file({"a": torch.eye(3).to_sparse()}, tmp_path / "m.zt")
 

@@ -97,11 +97,11 @@ def key(tmp_path):
 
 def run(tark, verb, words, model, folder, key):
     values = {"M": model, "T": folder / "out", "K": key}
-    spelt = []
+    spelled = []
     for word in words.split():
         head, dot, suffix = word.partition(".")
-        spelt.append(f"{values[head]}{dot}{suffix}" if head in values else word)
-    return tark(verb, *spelt)
+        spelled.append(f"{values[head]}{dot}{suffix}" if head in values else word)
+    return tark(verb, *spelled)
 
 
 def test_every_verb_is_in_the_table():
@@ -139,8 +139,8 @@ def test_a_name_that_no_disk_can_hold_ends_with_five(tark, tmp_path, key, verb):
     if verb == "mend":
         tensorark.convert(tmp_path / "model.zt", model)
     words = READING[verb].replace("T", "LONG")
-    spelt = [f"{tmp_path}/{'x' * 300}.zt" if "LONG" in word else word for word in words.split()]
-    ran = tark(verb, *(str({"M": model, "K": key}.get(word, word)) for word in spelt))
+    spelled = [f"{tmp_path}/{'x' * 300}.zt" if "LONG" in word else word for word in words.split()]
+    ran = tark(verb, *(str({"M": model, "K": key}.get(word, word)) for word in spelled))
     assert ran.code == 5, ran
     assert "too long" in ran.err
     assert "standard output" not in ran.err

@@ -48,7 +48,7 @@ SPELLINGS = {
     # what changes in them
     "--drop": "kinds of what may be left out",
     "--cast": "round to a type",
-    "--quantized": "gather or undo quantised layers",
+    "--quantized": "gather or undo quantized layers",
     "--sparse": "gather or undo masks",
     "--masking": "what is done about masks",
     "--nm": "the pattern of pruning",
@@ -118,7 +118,7 @@ def test_an_option_is_of_one_kind_in_all_verbs():
     kinds = {}
     for name, option in options():
         kinds.setdefault(spelling(option), {}).setdefault(option.is_flag, []).append(name)
-    assert {spelt for spelt, verbs in kinds.items() if len(verbs) > 1} == set()
+    assert {spelled for spelled, verbs in kinds.items() if len(verbs) > 1} == set()
     sizes = {spelling(o) for _, o in options() if o.metavar == "SIZE"}
     assert sizes == {"--align", "--max-size", "--frame-size"}
     assert {o.metavar for _, o in options() if spelling(o) in {"--include", "--exclude"}} == {
@@ -136,7 +136,7 @@ def test_every_path_that_is_written_is_an_output():
 def test_old_spellings_lead_to_new_ones(tark, st, tmp_path):
     assert not RENAMED.keys() & {new for news in RENAMED.values() for new in news}
     for news in RENAMED.values():
-        assert any(news[0] in spelt.split() for spelt in SPELLINGS)
+        assert any(news[0] in spelled.split() for spelled in SPELLINGS)
     ran = tark("id", st, "--algorithm=sha256", "-q")
     assert ran.out.startswith("sha256:")
     assert ran.err == "note: --algorithm is called --digest\n"
@@ -232,14 +232,14 @@ def test_the_folder_of_a_target_is_made_and_taken_back_where_nothing_came(
     tark, zt, tmp_path, words
 ):
     goal = tmp_path / "new" / "folder"
-    spelt = [w.replace("MODEL", str(zt)).replace("GOAL", str(goal)) for w in words]
+    spelled = [w.replace("MODEL", str(zt)).replace("GOAL", str(goal)) for w in words]
     if words[0] == "overlay":  # whose base lies beside it
         goal.mkdir(parents=True)
         base = zt.rename(goal / "base.zt")
-        spelt[1:3] = [str(base), str(base)]
-    assert tark(*spelt).code == 0
+        spelled[1:3] = [str(base), str(base)]
+    assert tark(*spelled).code == 0
     assert list(goal.iterdir())
-    for spoilt in ([*spelt, "--nonsense"], [spelt[0], "gone.zt", *spelt[2:]]):
+    for spoilt in ([*spelled, "--nonsense"], [spelled[0], "gone.zt", *spelled[2:]]):
         there = [each.replace(str(goal), str(tmp_path / "other" / "x")) for each in spoilt]
         if words[0] != "keygen" or "--nonsense" in there:
             assert tark(*there).code in {2, 5}

@@ -320,16 +320,14 @@ def test_a_full_disk_behind_standard_output_ends_with_five(process, zt):
         ({"FORCE_COLOR": "1"}, ("--no-color",), False),
     ],
 )
-def test_colour_follows_options_then_environment(
-    tark, zt, monkeypatch, environment, words, colored
-):
+def test_color_follows_options_then_environment(tark, zt, monkeypatch, environment, words, colored):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert ("\x1b[" in tark("ls", zt, *words).out) is colored
 
 
 @pytest.mark.parametrize(("term", "colored"), [("xterm", True), ("dumb", False)])
-def test_colour_is_for_terminals_that_have_it(zt, term, colored):
+def test_color_is_for_terminals_that_have_it(zt, term, colored):
     environment = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "FORCE_COLOR"}}
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "tensorark", "ls", str(zt)]

@@ -165,7 +165,7 @@ def umask():
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_new_file_honours_the_umask_and_an_old_one_passes_its_permissions_on(tmp_path):
+def test_a_new_file_honors_the_umask_and_an_old_one_passes_its_permissions_on(tmp_path):
     write(tmp_path / "new", b"1")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
     for mode in (0o600, 0o444, 0o666):

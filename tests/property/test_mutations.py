@@ -125,7 +125,7 @@ def opened(data: bytes):
 
 @given(edits=edits)
 def test_the_short_way_to_plain_objects_changes_nothing_but_speed(image, edits):
-    """`recognise` and full decoding agree: same tensors, same error, same place."""
+    """`recognize` and full decoding agree: same tensors, same error, same place."""
     agree(image, edits)
 
 
@@ -142,33 +142,33 @@ def agree(image, edits):
     mutated = rehash(data)
     fast = opened(mutated)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(READING, "recognise", lambda _data, _pos: None)
+        patch.setattr(READING, "recognize", lambda _data, _pos: None)
         assert opened(mutated) == fast
 
 
 def test_the_short_way_is_taken(image):
     """Else the property above would compare one way with itself."""
     offset = image.data.index(b"\xa3\x65parts\xa1\x64data\xa4\x64blob")
-    assert plain.recognise(image.data, offset) is not None
+    assert plain.recognize(image.data, offset) is not None
 
 
 def test_the_short_way_is_taken_for_shards(rooted, monkeypatch):
     taken = opened(rooted.data)
     assert len(taken[0]) == 10
-    monkeypatch.setattr(READING, "recognise", lambda _data, _pos: None)
+    monkeypatch.setattr(READING, "recognize", lambda _data, _pos: None)
     assert opened(rooted.data) == taken
     starts = [found.start() for found in re.finditer(rb"\xa3\x65parts", rooted.data)]
-    found = [plain.recognise(rooted.data, start) for start in starts]
+    found = [plain.recognize(rooted.data, start) for start in starts]
     assert [each[0].shard for each in found] == ["s", "s1", "e" * 23, "f" * 24, "-" * 64] * 2
     assert [each[0].digest is None for each in found] == [True] * 5 + [False] * 5
 
 
 @pytest.mark.parametrize("head", [b"\x61", b"\x63", b"\x78\x02"])
-def test_a_shard_name_of_another_length_than_its_head_says_is_not_recognised(rooted, head):
+def test_a_shard_name_of_another_length_than_its_head_says_is_not_recognized(rooted, head):
     start = rooted.data.index(b"\xa3\x65parts", rooted.data.index(b"\x62t1"))
     text = rooted.data[start:].replace(b"\x62s1", head + b"s1", 1)
-    assert plain.recognise(rooted.data, start)[0].shard == "s1"
-    assert plain.recognise(text, 0) is None
+    assert plain.recognize(rooted.data, start)[0].shard == "s1"
+    assert plain.recognize(text, 0) is None
 
 
 def test_opening_takes_two_round_trips_and_reads_no_payload(image):

@@ -115,7 +115,7 @@ def signed_file(path, name=None):
 
 
 def golden(statement) -> bytes:
-    """The bytes to sign, spelt out: prefix, zero byte, sorted compact JSON."""
+    """The bytes to sign, spelled out: prefix, zero byte, sorted compact JSON."""
     text = json.dumps(statement, sort_keys=True, separators=(",", ":"))
     return b"tensorark.statement/1\x00" + text.encode("ascii")
 
@@ -353,8 +353,8 @@ def weak_points():
         if point is not None and times(4, point) != (0, 1):
             break
     weak = {times(count, point)[1] for count in range(8)}
-    spelt = weak | {y + p for y in weak if y + p < 2**255}
-    return [(y | side << 255).to_bytes(32, "little") for y in sorted(spelt) for side in (0, 1)]
+    spelled = weak | {y + p for y in weak if y + p < 2**255}
+    return [(y | side << 255).to_bytes(32, "little") for y in sorted(spelled) for side in (0, 1)]
 
 
 def test_the_points_of_small_order_are_all_there():
@@ -374,12 +374,12 @@ def test_a_key_of_small_order_is_refused(raw, tmp_path, zt, keys):
 
 @pytest.mark.parametrize("above", range(2, 19))
 def test_a_key_that_is_not_canonically_encoded_is_refused(above, tmp_path):
-    spelt = tmp_path / "spelt.pub"
+    spelled = tmp_path / "spelled.pub"
     for sign_bit in (0, 1):
         raw = (2**255 - 19 + above | sign_bit << 255).to_bytes(32, "little")
-        spelt.write_text(pem("PUBLIC KEY", bytes.fromhex("302a300506032b6570032100") + raw))
+        spelled.write_text(pem("PUBLIC KEY", bytes.fromhex("302a300506032b6570032100") + raw))
         with pytest.raises(Rejected) as caught:
-            read_public(spelt)
+            read_public(spelled)
         assert caught.value.code == "weak-key"
 
 

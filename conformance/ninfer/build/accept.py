@@ -54,7 +54,7 @@ def json_pretty() -> Case:
 
 
 def json_escaped_id() -> Case:
-    """An id is spelt with an escape where it is defined and plainly where it is used."""
+    """An id is spelled with an escape where it is defined and plainly where it is used."""
     text = text_of(usual()).replace(b'"id":"w"', b'"id":"\\u0077"', 1)
     return _usual(entry(text), "1")
 

@@ -473,7 +473,7 @@ def part_range__three() -> bytes:
 
 
 def use_policy() -> bytes:
-    """A policy is spelt in another way."""
+    """A policy is spelled in another way."""
     return changed("uses/0/activation_policy", "A16only")
 
 

@@ -102,7 +102,7 @@ def spelling() -> Case:
 
 def names() -> Case:
     """Names are labels: empty, like a path, in UTF-8 and in CP437, alike but for case."""
-    spelt = {
+    spelled = {
         "": b".npy",
         "../x": b"../x.npy",
         "/etc/p": b"/etc/p.npy",
@@ -110,9 +110,9 @@ def names() -> Case:
         "X": b"X.npy",
         "é": b"\x82.npy",
     }
-    members = [Member(name=each) for each in spelt.values()]
+    members = [Member(name=each) for each in spelled.values()]
     members.append(Member(name="größe.npy".encode(), flags=2048))
-    tensors = dict.fromkeys([*spelt, "größe"], _A["a"])
+    tensors = dict.fromkeys([*spelled, "größe"], _A["a"])
     return case(archive(*members), tensors=tensors)
 
 

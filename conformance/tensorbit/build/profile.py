@@ -43,7 +43,7 @@ def nm_pattern__text() -> Image:
 
 
 def nm_dtype() -> Image:
-    """The quantised type is int2."""
+    """The quantized type is int2."""
     return _file({"n": 2, "m": 4, "dtype": "int2"})
 
 

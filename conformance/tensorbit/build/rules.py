@@ -61,7 +61,7 @@ blob-end | layout | A .tb ends where its blob does.
 nm-pattern | {NM} | `tensorbit` is a map with the integers n and m, n at most m.
 nm-dtype | {NM} | dtype in `tensorbit`, if present, is int8 or int4.
 nm-group-size | {NM} | group_size in `tensorbit`, if present, is an unsigned integer.
-nm-parts | {NM} | The parts are weights, perhaps mask and, where quantised, scales.
+nm-parts | {NM} | The parts are weights, perhaps mask and, where quantized, scales.
 nm-types | {NM} | weights are floats, i8 or u8; mask is u8; scales are f32.
 nm-weights-size | {NM} | weights hold every element of the shape.
 nm-mask-size | {NM} | mask has the bytes that pattern and shape ask for.

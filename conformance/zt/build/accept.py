@@ -501,7 +501,7 @@ def canonical_shared() -> Case:
 
 
 def canonical_two_slots() -> Case:
-    """A canonical tensor of 65,537 bytes takes two slots; its neighbour follows in the third."""
+    """A canonical tensor of 65,537 bytes takes two slots; its neighbor follows in the third."""
     long = bytes(SLOT) + b"\x01"
     heap = {SLOT: long, 3 * SLOT: DATA}
     objects: Map = {

@@ -73,7 +73,7 @@ def quant(
     scheme: Mapping[str, object] | None = None,
     **parts: Stored | None,
 ) -> Image:
-    """Return a file with one group-quantised object, the codes 0 to 15 in [2, 8], as told."""
+    """Return a file with one group-quantized object, the codes 0 to 15 in [2, 8], as told."""
     usual = {"data": CODES, "scales": SCALES}
     attributes = changed(SCHEME, scheme or {})
     record = tensor(layout=QUANT, shape=[2, 8] if shape is None else shape, attributes=attributes)

@@ -1,4 +1,4 @@
-"""Files of `reject/` that break a layout profile: COO, group quantisation, MX, GGUF.
+"""Files of `reject/` that break a layout profile: COO, group quantization, MX, GGUF.
 
 All but the last three show before any payload is read.
 """

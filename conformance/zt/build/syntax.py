@@ -369,7 +369,7 @@ def cbor_nan__sign() -> Image:
 
 
 def cbor_nan__signalling() -> Image:
-    """A NaN is a signalling one."""
+    """A NaN is a signaling one."""
     return _ignored(b"\xf9\x7c\x01")
 
 

@@ -283,7 +283,7 @@ def quant_group__bits() -> Case:
 
 
 def quant_group__empty() -> Case:
-    """Quantised tensors without elements: nothing along the axis, nothing beside it."""
+    """Quantized tensors without elements: nothing along the axis, nothing beside it."""
     nothing: Stored = (b"", {"dtype": "u32"})
     unscaled: Stored = (b"", {"dtype": "f16"})
     return _case(

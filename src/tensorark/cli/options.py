@@ -46,7 +46,7 @@ EVERYWHERE: Final = (
     _option("--json", is_flag=True, default=None, help="Print one JSON document."),
     _option("-q", "--quiet", is_flag=True, default=None, help="Print no more than is needed."),
     _option("-v", "--verbose", count=True, help="Say more, where there is more to say."),
-    _option("--color/--no-color", default=None, help="Colour, whatever the terminal says."),
+    _option("--color/--no-color", default=None, help="Color, whatever the terminal says."),
     _option(
         "--store",
         type=click.Path(exists=True, file_okay=False),

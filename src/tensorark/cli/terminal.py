@@ -1,6 +1,6 @@
 """Standard output and standard error as a verb sees them: lines, tables, documents, progress.
 
-Owns colour and width. Data goes to standard output, everything else to standard error. Whoever
+Owns color and width. Data goes to standard output, everything else to standard error. Whoever
 prints a name from a file escapes it first (`tensorark.errors.escaped`).
 """
 
@@ -53,7 +53,7 @@ class Terminal:
         self.line(document(name, value, indent=2 if is_terminal(sys.stdout) else None))
 
     def paint(self, text: str, style: str) -> str:
-        """Return `text` in a style, where colour is shown."""
+        """Return `text` in a style, where color is shown."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and text else text
 
     def table(
@@ -120,7 +120,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def _is_colored() -> bool:
-    """Follow NO_COLOR, FORCE_COLOR and TERM, in this order; else colour is for terminals."""
+    """Follow NO_COLOR, FORCE_COLOR and TERM, in this order; else color is for terminals."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in {"", "0"}:

@@ -3,7 +3,7 @@
 Importing gathers the tensors of a quantized layer into one: GPTQ and AWQ become `zt.quant_group/1`,
 repacked, MLX becomes `mlx.affine/1`. Exporting gives the tensors back byte for byte. Values are
 those that the checkpoint means, exactly; a layer for which that cannot be had stays as it is, and
-the reason is told. `docs/guide/sparse-and-quantized.md` says what is recognised.
+the reason is told. `docs/guide/sparse-and-quantized.md` says what is recognized.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Source(Protocol):
     """The whole contract of reading: sizes and exact byte ranges."""
 
     def size(self, file: str | None = None) -> int:
-        """Return the size in bytes of the opened file, or of the shard labelled `file`."""
+        """Return the size in bytes of the opened file, or of the shard labeled `file`."""
         ...
 
     def read(self, spans: Sequence[Span]) -> Sequence[memoryview]:

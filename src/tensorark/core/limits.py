@@ -26,8 +26,8 @@ class Limits:
     """The JSON text of a `.ninfer`; 100,000 objects take some tens of MB."""
 
     npz_headers: int = 1 << 20
-    """The headers of an archive that are long, or spelt unlike those of numpy, together: deflated,
-    one of a megabyte takes a kilobyte. Of a million plain arrays none counts."""
+    """The headers of an archive that are long, or spelled unlike those of numpy, together:
+    deflated, one of a megabyte takes a kilobyte. Of a million plain arrays none counts."""
 
     free_values: int = 1 << 16
     """Values (elements, members) of a JSON header or index, and items of a `.zt` manifest, that

@@ -19,7 +19,7 @@ from tensorark.core.writing import Goal, Options, Writing
 from tensorark.errors import Unsupported
 
 SizeOf = Callable[[str | None], int]
-"""Size in bytes of the opened file (None) or of the file labelled so; raises `ReadFailed`."""
+"""Size in bytes of the opened file (None) or of the file labeled so; raises `ReadFailed`."""
 
 
 class Checksum(Protocol):

@@ -35,7 +35,7 @@ def diff(
     """Compare two models.
 
     With `values` tensors are compared by shapes and decoded values alone, bit for bit, however they
-    are stored: dense or masked, sparse or quantised.
+    are stored: dense or masked, sparse or quantized.
 
     Raises:
         ReadFailed: when payload cannot be read.

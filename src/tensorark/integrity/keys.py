@@ -142,7 +142,7 @@ _SMALL: Final = frozenset({0, 1, _FIELD - 1, _EIGHTH, _FIELD - _EIGHTH})
 
 
 def require_strong(public: Ed25519PublicKey, path: PathLike) -> None:
-    """Refuse a key under which signatures verify that nobody made, and one spelt in another way.
+    """Refuse a key under which signatures verify that nobody made, and one spelled in another way.
 
     Raises:
         Rejected: when the point is of small order, or its y not below the prime (RFC 8032, 5.1.3).

@@ -141,7 +141,7 @@ class LocalSource:
         return again
 
     def path_of(self, file: str | None = None) -> Path:
-        """Return where the file, or the shard labelled `file`, lies.
+        """Return where the file, or the shard labeled `file`, lies.
 
         Raises:
             ReadFailed: when the shard is missing (code ``missing-shard``).
@@ -149,7 +149,7 @@ class LocalSource:
         return Path(self._file(file).path)
 
     def size(self, file: str | None = None) -> int:
-        """Return the size in bytes that the file, or the shard labelled `file`, had when opened.
+        """Return the size in bytes that the file, or the shard labeled `file`, had when opened.
 
         Raises:
             ReadFailed: when the shard is missing (code ``missing-shard``).
@@ -248,7 +248,7 @@ class LocalSource:
         return opened.lend(span)
 
     def prove(self, label: str) -> None:
-        """Require the file labelled `label` to be the one that is meant, by all of its bytes.
+        """Require the file labeled `label` to be the one that is meant, by all of its bytes.
 
         Does so once, and only where the opened file gives a digest of it.
 

@@ -18,7 +18,7 @@ BLOCK: Final = 4 << 20  # one read: large enough for any device, small enough to
 LEAST: Final = 1 << 20  # a shorter rest is read together with the block before it
 PIECES: Final = 1024  # IOV_MAX of Linux and macOS
 
-# Between neighbours that lie as far apart in memory as in the file, a gap is read along and wasted
+# Between neighbors that lie as far apart in memory as in the file, a gap is read along and wasted
 # if it is small beside the data; elsewhere a gap is read into a scrap, as long as copying it costs
 # less than another system call (about 3 µs).
 KEPT_GAP: Final = 1 << 20

@@ -1,6 +1,6 @@
 """The one function that turns a name found in a file into a path.
 
-Owns the rule that a file may name only its neighbours. Must never open anything; whoever swaps a
+Owns the rule that a file may name only its neighbors. Must never open anything; whoever swaps a
 link between this check and the open owns the folder anyway.
 """
 

@@ -105,16 +105,16 @@ def _fold(numbers: list[int], branch: _Branch, kinds: int) -> _Branch:
         return branch
     facts = branch.facts
     _, dot, rest = facts["name"].partition(".")
-    spelt = ranges(numbers)
+    spelled = ranges(numbers)
     folded = {
         **facts,
-        "name": ("#" if kinds == 1 else spelt) + dot + rest,
+        "name": ("#" if kinds == 1 else spelled) + dot + rest,
         "count": len(numbers),
-        "numbers": spelt,
+        "numbers": spelled,
         "tensors": facts["tensors"] * len(numbers),
         "nbytes": facts["nbytes"] * len(numbers),
     }
-    return _Branch(spelt, branch.looks, folded)
+    return _Branch(spelled, branch.looks, folded)
 
 
 def ranges(numbers: Sequence[int]) -> str:

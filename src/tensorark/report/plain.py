@@ -17,7 +17,7 @@ from tensorark.wire.json import Real
 
 def plain(value: object) -> Any:
     """Return `value` in JSON's own types, without losing anything."""
-    if isinstance(value, Real):  # a number of a strict JSON text, as it was spelt
+    if isinstance(value, Real):  # a number of a strict JSON text, as it was spelled
         return plain(float(value))
     if value is None or isinstance(value, bool | int | str):
         return value

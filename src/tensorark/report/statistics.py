@@ -1,7 +1,7 @@
 """Minimum, maximum, mean, deviation and odd values of a tensor, in one pass over its blocks.
 
 Memory stays near one block for each thread. Values are taken as they are stored: nothing is scaled
-or dequantised. Of complex numbers the magnitude is measured.
+or dequantized. Of complex numbers the magnitude is measured.
 """
 
 from __future__ import annotations

@@ -54,11 +54,11 @@ class Pairs:
     items: tuple[tuple[object, object], ...]
 
 
-Recognise = Callable[[bytes, int], tuple[object, int] | None]
+Recognize = Callable[[bytes, int], tuple[object, int] | None]
 """Given data and the position of an item, may return its value in a form of its own, and the
 position after it; it must only do so for bytes that `decode` would accept."""
 
-Shortcut = tuple[str, Recognise, Callable[[object], bool]]
+Shortcut = tuple[str, Recognize, Callable[[object], bool]]
 """The key of a member of the root, what is asked first about the values in that map, and what tells
 whether one that was decoded instead is sound: of others there are at most `free`."""
 

@@ -46,7 +46,7 @@ class HeaderFault(Exception):
 class Header:
     """What a header says: `descr` is text, or a list for records; `length` counts its bytes.
 
-    `is_usual` says that it is spelt about as numpy spells it, and was cheap to read.
+    `is_usual` says that it is spelled about as numpy spells it, and was cheap to read.
     """
 
     descr: object

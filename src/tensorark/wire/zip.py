@@ -1,7 +1,7 @@
 """The central directory of a zip archive, as bytes: end records, entries, local headers.
 
 Owns their syntax, with zip64. Reads no payload, follows no name, repairs nothing; what the entries
-of an archive must fulfil together is judged by the format that uses it.
+of an archive must fulfill together is judged by the format that uses it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def half(value):
     return float(word) or 2.0**-24
 
 
-def neighbour(value, steps):
+def neighbor(value, steps):
     """Return the FP16 number `steps` away, None where it is not positive and finite."""
     (word,) = struct.unpack("<H", struct.pack("<e", value))
     moved = word + steps
@@ -62,16 +62,16 @@ def best(coding, values):
     scales = [ratio * abs(extreme) / coding.qmax for ratio in ratios]
     scales += [ratio * extreme / coding.low for ratio in ratios]
     scales += [first * factor for factor in (0.25, 0.5, 2, 4)]
-    scales += [neighbour(first, steps) for steps in (-2, -1, 1, 2)]
+    scales += [neighbor(first, steps) for steps in (-2, -1, 1, 2)]
     scales += [fit, fit / 2, fit * 2]
     if half(fit):
-        scales += [neighbour(half(fit), steps) for steps in (-2, -1, 1, 2)]
+        scales += [neighbor(half(fit), steps) for steps in (-2, -1, 1, 2)]
     found = (fault(values, codes, first), first)
     tried = [half(scale) for scale in scales if scale is not None and scale > 0]
     for scale in filter(None, tried):
         found = min(found, (fault(values, coded(coding, values, scale), scale), scale))
     again = half(fitted(values, coded(coding, values, found[1])))
-    for scale in filter(None, [again, *(neighbour(again, steps) for steps in (-1, 1) if again)]):
+    for scale in filter(None, [again, *(neighbor(again, steps) for steps in (-1, 1) if again)]):
         found = min(found, (fault(values, coded(coding, values, scale), scale), scale))
     return found[0]
 

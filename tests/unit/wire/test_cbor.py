@@ -103,7 +103,7 @@ def test_values_of_the_rfc_both_ways(text, value):
     assert encode(value) == h(text)
 
 
-# The table in the fact sheet, and its neighbours: bytes that are refused, with rule and byte.
+# The table in the fact sheet, and its neighbors: bytes that are refused, with rule and byte.
 
 TOO_DEEP = 33 * b"\x81" + b"\x00"
 
@@ -496,16 +496,16 @@ def test_many_places_in_one_container_take_one_pass():
 def test_the_shortcut_sees_the_values_in_its_member_and_nothing_else():
     asked = []
 
-    def recognise(data, pos):
+    def recognize(data, pos):
         asked.append(pos)
         return ("known", pos + 1) if data[pos] == 0xA0 else None
 
     inner = {"x": {}, "y": {"z": {}}}
     data = encode({"a": inner, "b": inner, "c": [inner]})
     expected = {"a": inner, "b": {"x": "known", "y": {"z": {}}}, "c": [inner]}
-    assert decode(data, ("b", recognise, bool)) == expected
+    assert decode(data, ("b", recognize, bool)) == expected
     assert asked == [locate(data, ("b", "x")), locate(data, ("b", "y"))]
-    assert decode(data, ("none", recognise, bool)) == {"a": inner, "b": inner, "c": [inner]}
+    assert decode(data, ("none", recognize, bool)) == {"a": inner, "b": inner, "c": [inner]}
 
 
 JUNK = st.lists(

@@ -89,8 +89,8 @@ def prune(
     """Prune the model at `source` into `target`: N of each M weights along `axis` are kept.
 
     Matrices of floats are pruned to `pattern`, except norms, embeddings, heads and routers. Names
-    are matched by shell patterns, exactly as spelt: `exclude` keeps tensors dense, `include` prunes
-    tensors that would stay dense, `choices` gives pairs of a name pattern and an ``N:M`` or
+    are matched by shell patterns, exactly as spelled: `exclude` keeps tensors dense, `include`
+    prunes tensors that would stay dense, `choices` gives pairs of a name pattern and an ``N:M`` or
     ``dense``, of which the first that matches decides. Tensors of `include` are cut into flat
     groups where their rows hold no whole ones.
 

@@ -38,7 +38,7 @@ class Pruner:
     """One tensor on its way: reads weights, chooses, gives masked weights and mask bytes.
 
     Groups of M lie along `axis`; along another than the last no mask can be stored, whose groups
-    are of neighbours.
+    are of neighbors.
     """
 
     def __init__(self, file: File, tensor: Tensor, pattern: Pattern, axis: int) -> None:
@@ -114,7 +114,7 @@ class Pruner:
         tensor, pattern = self._tensor, self._pattern
         part = tensor.parts["data"]
         weights = derive_part(self._weights, part.nbytes, part.dtype)
-        if self._inner != 1:  # no reader could find groups that are not of neighbours
+        if self._inner != 1:  # no reader could find groups that are not of neighbors
             return replace(tensor, parts={"data": weights})
         facts = {KEY: {"n": pattern.n, "m": pattern.m}}
         attributes = {**(tensor.attributes or {}), **facts}

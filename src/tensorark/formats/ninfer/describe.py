@@ -57,7 +57,7 @@ def summary(directory: Directory) -> dict[str, object]:
 def describe(directory: Directory) -> bytes:
     """Return the description of an artifact: compact JSON in UTF-8, members sorted by code points.
 
-    Numbers stand as they were spelt. What may be left out because it is empty is left out, but for
+    Numbers keep their spelling. What may be left out because it is empty is left out, but for
     `metadata` and `provenance`; `resources` gives the encoding of every resource object by id, and
     uses are sorted, since their order means nothing.
     """

@@ -127,7 +127,7 @@ _PLAIN: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators
 
 
 def encode_json(value: Any) -> str:
-    """Write a parsed JSON value compactly: members in their order, real numbers as they were spelt.
+    """Write a parsed JSON value compactly: members in their order, real numbers as spelled.
 
     Raises:
         InvalidInput: for what JSON has no text for.

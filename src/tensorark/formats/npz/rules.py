@@ -1,4 +1,4 @@
-"""What an archive of arrays must fulfil, one function each.
+"""What an archive of arrays must fulfill, one function each.
 
 Sections name the part: `zip` for the archive, `npy` for its members. Nothing is read here.
 """

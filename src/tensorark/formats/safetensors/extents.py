@@ -1,4 +1,4 @@
-"""What the extents of the tensors in a safetensors file must fulfil, one function each.
+"""What the extents of the tensors in a safetensors file must fulfill, one function each.
 
 Works on columns that passed the schema rules: shapes against byte lengths, and byte ranges against
 each other and the file, which they cover without overlap, hole or rest. Nothing is read here.

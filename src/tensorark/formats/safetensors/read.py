@@ -138,7 +138,7 @@ def _judged(raw: RawHeader, text: memoryview, frame: Frame, reading: Reading) ->
 def sniff(head: bytes, _tail: bytes, _size: int) -> bool:
     """Whether a header length that could be meant is followed by the start of a JSON object.
 
-    A shortened file is still recognised, so that it can be called shortened.
+    A shortened file is still recognized, so that it can be called shortened.
     """
     if int.from_bytes(head[:8], "little") not in range(2, 1 << 40):
         return False

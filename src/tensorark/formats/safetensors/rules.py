@@ -1,4 +1,4 @@
-"""What the frame and the members of a safetensors header must fulfil, one function each.
+"""What the frame and the members of a safetensors header must fulfill, one function each.
 
 Sections name the part of the format's public description. A rule over tensors first asks whether
 any of them shows a fault at all and looks at single tensors only then. Nothing is read here.

@@ -25,7 +25,7 @@ MIN_CONTAINER: Final = len("{}") + TAIL_SIZE
 PRECISIONS: Final = ("fp32", "fp16", "bf16", "fp64")
 """The names of the precision codes 0 to 3, as an index spells them."""
 QUANTIZED_CODES: Final = {"int8": (0, 7), "int4": (0, 8)}
-"""Codes that may stand beside the quantised types, which the specification does not know."""
+"""Codes that may stand beside the quantized types, which the specification does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Where the bytes of a blob lie, and which tensor of the model they are.
 
 Owns the one place where header and index meet: the header decides about counts, offsets, pattern
-and precision, the index about name, shape, quantised types and scales. Pure arithmetic.
+and precision, the index about name, shape, quantized types and scales. Pure arithmetic.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Blob:
 
     @property
     def dtype(self) -> str:
-        """Name of the element type: the index decides about quantised ones, else the header."""
+        """Name of the element type: the index decides about quantized ones, else the header."""
         claimed, code = self.claim.dtype, self.header.precision
         if claimed is not None and claimed in QUANTIZED:
             return claimed
@@ -74,7 +74,7 @@ class Blob:
 
     @property
     def scale_bytes(self) -> int:
-        """Bytes of the scales; only quantised weights have any."""
+        """Bytes of the scales; only quantized weights have any."""
         return 4 * self.claim.scale_count if self.dtype in QUANTIZED else 0
 
     @property

@@ -231,7 +231,7 @@ def _extent(claim: Claim, blob: Found | None, found: Sequence[Found]) -> Span | 
 def unsure(claims: Mapping[int, Claim], blobs: Mapping[int, Blob]) -> set[int]:
     """Return the rows of `blobs` that may be another claim's, where some claims lead to no blob.
 
-    Offsets may then be shifted, and one of them onto a neighbour. A blob is the claim's own when
+    Offsets may then be shifted, and one of them onto a neighbor. A blob is the claim's own when
     its header says what the index says of it, and either no other claim says the same, or the bytes
     before it hold all that is claimed there and have no room for another blob.
     """

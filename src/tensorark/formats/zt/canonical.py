@@ -202,7 +202,7 @@ def canonical_names(doc: Layout) -> Iterator[Fault]:
 
 def _normal(where: tuple[str | int, ...], name: object) -> Iterator[Fault]:
     if isinstance(name, str) and not unicodedata.is_normalized("NFC", name):
-        # Keys of nested maps may have any length, and normalising takes quadratic time.
+        # Keys of nested maps may have any length, and normalizing takes quadratic time.
         expected = ascii(unicodedata.normalize("NFC", name)) if len(name) <= MAX_NAME else "NFC"
         yield Fault(where, "a name is not in Unicode NFC", expected, ascii(name))
 

@@ -1,4 +1,4 @@
-"""The common form of an object, recognised from its bytes without building CBOR values.
+"""The common form of an object, recognized from its bytes without building CBOR values.
 
 Nearly every object of a real manifest is dense and raw, with one digest: one pattern match
 says so, and that these bytes are deterministic CBOR and fit the schema. Whatever does not match is
@@ -58,7 +58,7 @@ class PlainObject(NamedTuple):
     digest: str | None
 
 
-def recognise(data: bytes, pos: int) -> tuple[PlainObject, int] | None:
+def recognize(data: bytes, pos: int) -> tuple[PlainObject, int] | None:
     """Return the plain object that is encoded at `pos` and the position after it, or None."""
     found = _OBJECT.match(data, pos)
     if found is None:

@@ -31,7 +31,7 @@ from tensorark.formats.zt.manifest import (
     parse_manifest,
     strange_fields,
 )
-from tensorark.formats.zt.plain import is_sound, recognise
+from tensorark.formats.zt.plain import is_sound, recognize
 from tensorark.wire.cbor import CborFault, decode
 from tensorark.wire.gc_pause import paused
 
@@ -84,7 +84,7 @@ def unknown_fields(manifest: Manifest) -> list[str]:
     text = manifest.text
     with paused():
         return [
-            *strange_fields(decode(text, ("objects", recognise, is_sound), _MEMBERS, len(text)))
+            *strange_fields(decode(text, ("objects", recognize, is_sound), _MEMBERS, len(text)))
         ]
 
 
@@ -96,7 +96,7 @@ def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) 
     with paused():
         try:
             root = decode(
-                text, ("objects", recognise, is_sound), _MEMBERS, reading.limits.free_values
+                text, ("objects", recognize, is_sound), _MEMBERS, reading.limits.free_values
             )
         except CborFault as fault:
             broken = rules.BY_ID["zt." + fault.slug]

@@ -199,7 +199,7 @@ def nm_dtype(objects: Sequence[Record]) -> Iterator[Fault]:
         if each.quantized not in {None, *QUANTIZED}:
             where = each.entry.attribute(KEY, "dtype")
             found = (each.quantized or "")[:40]
-            yield Fault(where, "an unknown quantised type", "int8 or int4", found)
+            yield Fault(where, "an unknown quantized type", "int8 or int4", found)
 
 
 @rule("tb.nm-group-size", section=ID, stage="open")
@@ -213,7 +213,7 @@ def nm_group_size(objects: Sequence[Record]) -> Iterator[Fault]:
 
 @rule("tb.nm-parts", section=ID, stage="open")
 def nm_parts(objects: Sequence[Record]) -> Iterator[Fault]:
-    """The parts are `weights`, perhaps `mask` and, beside quantised weights, perhaps `scales`."""
+    """The parts are `weights`, perhaps `mask` and, beside quantized weights, perhaps `scales`."""
     for each in objects:
         allowed = {"weights", "mask", *(("scales",) if each.quantized else ())}
         found = each.entry.parts.keys()

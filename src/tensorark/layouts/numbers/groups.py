@@ -23,7 +23,7 @@ Float32 = npt.NDArray[np.float32]
 class Grid:
     """How the flat elements of a tensor share entries, such as scales.
 
-    A row is `columns` neighbouring elements, those behind the axis. Blocks of `rows` rows follow
+    A row is `columns` neighboring elements, those behind the axis. Blocks of `rows` rows follow
     each other. In each block column `c` has an entry of its own, block · columns + c; with
     `per_channel` it is row `r` of each block that has entry `r`.
     """

@@ -54,7 +54,7 @@ def quantize_groups(source: Array, axis: int, size: int, quantize: Quantize) -> 
     for start in range(0, len(blocks), step):
         chunk = blocks[start : start + step].astype(np.float64)
         if not np.isfinite(chunk).all():
-            raise InvalidInput("only finite values are quantised", code="not-finite")
+            raise InvalidInput("only finite values are quantized", code="not-finite")
         codes, scales, zeros, back = quantize(chunk)
         error = np.abs(back.astype(np.float32).astype(np.float64) - chunk)
         largest, total = max(largest, float(error.max(initial=0))), total + float(error.sum())
@@ -75,7 +75,7 @@ def as_floats(values: Any) -> Array:
     _, type_ = ids_of(array.dtype)
     if type_ is not None or array.dtype.kind in "iu":
         hint = "astype('f4')"
-        raise InvalidInput("only floats are quantised", code="dtype", found=array.dtype, hint=hint)
+        raise InvalidInput("only floats are quantized", code="dtype", found=array.dtype, hint=hint)
     return np.asarray(array, order="C")
 
 

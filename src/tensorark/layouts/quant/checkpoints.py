@@ -22,7 +22,7 @@ from tensorark.layouts.numbers.bits import pack, unpack
 Codes = npt.NDArray[np.uint8]
 
 AWQ_ORDER: Final = (0, 2, 4, 6, 1, 3, 5, 7)
-"""Which of eight neighbouring columns each four bits of an AWQ word hold, the lowest bits first."""
+"""Which of eight neighboring columns each four bits of an AWQ word hold, the lowest bits first."""
 
 _BLOCK: Final = 4 << 20
 _WORD: Final = 4

@@ -65,7 +65,7 @@ def test_reshape_and_element_ranges(tmp_path):
             file.parameters["text/none"]
 
 
-def test_a_range_of_a_quantised_parent_reads_its_rows_alone(tmp_path):
+def test_a_range_of_a_quantized_parent_reads_its_rows_alone(tmp_path):
     path = model(tmp_path)
     with files.open(path, io="pread") as file:
         start = file.catalog.native.frame.payload_start

@@ -135,7 +135,7 @@ def judge_counts(view, facts):
     [each for each in READ if "values_after_dequantization" in each],
     ids=lambda k: k["file"],
 )
-def test_quantised_values_are_those_of_the_public_runtime(known):
+def test_quantized_values_are_those_of_the_public_runtime(known):
     with opened(known) as file:
         (view,) = file.values()
         assert view.numpy().dtype == np.float32
