@@ -15,13 +15,13 @@ from tensorark.wire.json import Malformed, parse
 _REQUIREMENTS: Final[Mapping[str, str]] = {
     "bom": "No byte order mark stands before the JSON text.",
     "utf8": "The JSON text is UTF-8.",
-    "surrogate": "An escape never stands for half of a surrogate pair.",
+    "surrogate": "An escape never stands for half of a surrogate pair, which has no UTF-8.",
     "depth": "At most {depth} {container}s and lists are nested in each other.",
     "syntax": "The text follows the grammar of JSON.",
     "trailing": "Nothing but white space follows the JSON text.",
     "constant": "NaN and Infinity are not used: they are not JSON.",
     "number": "A number is a finite double or an integer that can be read in reasonable time.",
-    "duplicate": "No {container} has two members of one name.",
+    "duplicate": "No {container} has two members of one name, at any depth.",
 }
 
 
