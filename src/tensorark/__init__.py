@@ -16,10 +16,14 @@ __version__: Final = "0.1.0"
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
+    from importlib.util import find_spec
 
+    home = _homes().get(name)
+    if home is None and find_spec(f"{__name__}.{name}") is not None:
+        home = __name__  # a layer, as our own modules import it
     if name == "__all__":
         value: object = sorted(each for each, home in _homes().items() if home != __name__)
-    elif (home := _homes().get(name)) is None:
+    elif home is None:
         from tensorark.core.matching import near
 
         hint = near(name, _homes())
