@@ -28,7 +28,7 @@ from tensorark.edit.part import part
 from tensorark.edit.tensorbit_config import config_of
 from tensorark.edit.tensorbit_repair import is_tensorbit, mend
 from tensorark.errors import InvalidInput, Rejected, Unsupported
-from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size, walk
+from tensorark.formats.tensorbit.walk import guess_shape, hidden_size, walk
 from tensorark.integrity.verify import verify
 from tensorark.report.diagnosis import diagnose
 from tensorark.report.tensorbit import explain
@@ -220,11 +220,11 @@ def test_the_hidden_size_is_guessed_from_square_projections():
     assert hidden_size([("a.k_proj.weight", 1024**2), ("a.v_proj.weight", 512**2)]) == 512
     assert hidden_size([("a.q_proj.weight", 511**2), ("a.up_proj.weight", 1024**2)]) == 0
     assert hidden_size([("a.q_proj.weight", 1024 * 512)]) == 0
-    assert guessed_shape("embed_tokens.weight", 4096, 512) == (8, 512)
-    assert guessed_shape("mlp.down_proj.weight", 4096, 512) == (512, 8)
-    assert guessed_shape("input_layernorm.weight", 512, 512) is None
-    assert guessed_shape("mlp.up_proj.weight", 1000, 512) is None
-    assert guessed_shape("mlp.up_proj.weight", 1024, 0) is None
+    assert guess_shape("embed_tokens.weight", 4096, 512) == (8, 512)
+    assert guess_shape("mlp.down_proj.weight", 4096, 512) == (512, 8)
+    assert guess_shape("input_layernorm.weight", 512, 512) is None
+    assert guess_shape("mlp.up_proj.weight", 1000, 512) is None
+    assert guess_shape("mlp.up_proj.weight", 1024, 0) is None
 
 
 def test_masks_are_spelt_dropped_or_applied_when_asked(tmp_path):

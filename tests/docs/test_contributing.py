@@ -59,7 +59,7 @@ def generate(project: Path):
 
 RULE = '''
 @rule("npz.few-members", section="zip", stage="open")
-def few_members(listed: Listed) -> Iterator[Fault]:
+def few_members(listed: Listing) -> Iterator[Fault]:
     """An archive has at most a hundred members."""
     if len(listed.entries) > 100:
         yield Fault((), "too many members", 100, len(listed.entries), listed.end.offset)

@@ -21,7 +21,7 @@ from tensorark.files import File
 from tensorark.report.names import natural
 from tensorark.report.report import brief, element_type, full, totals
 from tensorark.report.text import nbytes_text, part_text, shape_text, totals_text
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.gc_pause import pause_gc
 
 ORDERS: Final = ("name", "size", "type", "file")
 
@@ -65,7 +65,7 @@ def command(
     out = terminal()
 
     def listing(file: File) -> dict[str, Any]:
-        with paused():
+        with pause_gc():
             names = choose(file, include, exclude)
             tensors = _sort([file.catalog.tensors[name] for name in names], sort)
             return {

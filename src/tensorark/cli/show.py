@@ -15,7 +15,7 @@ from tensorark.files.view import TensorView
 from tensorark.layouts.nm.rules import ID as NM
 from tensorark.report.report import full, report
 from tensorark.report.text import report_lines, tensor_lines
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.gc_pause import pause_gc
 
 _WHOLE = 1 << 30  # bytes of a tensor that is decoded as a whole to show its first values
 
@@ -43,7 +43,7 @@ def command(path: str, name: str | None, *, decode: bool, limit: int, **opening:
     out = terminal()
     with leniency.open_model(path, **opening) as file:
         if name is None:
-            with paused():
+            with pause_gc():
                 value = report(file)
             _show(out, value, report_lines(value))
             return

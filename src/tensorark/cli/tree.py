@@ -13,7 +13,7 @@ from tensorark.core.matching import choose
 from tensorark.report.names import tree
 from tensorark.report.report import brief, totals
 from tensorark.report.text import totals_text, tree_rows
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.gc_pause import pause_gc
 
 
 @verb(
@@ -43,7 +43,7 @@ def command(
     """
     out = terminal()
     with leniency.open_model(path, **opening) as file:
-        with paused():
+        with pause_gc():
             names = choose(file, include, exclude)
             tensors = [file.catalog.tensors[name] for name in names]
             facts = [brief(each) for each in tensors]

@@ -24,7 +24,7 @@ from tensorark.files import File, PathLike
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.amend import KEEP, Attributes
 from tensorark.io.inputs import operation, refuse_input
-from tensorark.wire.attributes import added, alike
+from tensorark.wire.attributes import alike, extend
 from tensorark.writing.append import Generation, generation
 from tensorark.writing.assembly import Assembly
 from tensorark.writing.copy import Copy, require_shards
@@ -101,11 +101,11 @@ def _settle(
     """Settle what is appended; return it, and the attributes that the file gets."""
     model = as_zt_model(file)
     theirs, own = model.catalog.attributes, new.manifest.attributes
-    whole, kept = added(own, theirs)
+    whole, kept = extend(own, theirs)
     if given is not None:  # whoever gives them has decided
-        kept, drop = added(given, theirs)[1] & given.keys(), {*drop, "attributes"}
+        kept, drop = extend(given, theirs)[1] & given.keys(), {*drop, "attributes"}
     elif replaces:
-        whole, kept = added(theirs, own)[0], frozenset(theirs or ())
+        whole, kept = extend(theirs, own)[0], frozenset(theirs or ())
     target = _replaced(ZT, keeps=among(ZT.keeps, kept))
     options = Options(align=new.align, drop=frozenset(drop))
     settled = settle(model, target, Path(new.path), options)

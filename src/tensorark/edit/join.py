@@ -23,7 +23,7 @@ from tensorark.files.derived import DerivedFile, derive_part
 from tensorark.formats.format import Format
 from tensorark.formats.zt import ZT
 from tensorark.io.inputs import operation
-from tensorark.wire.attributes import added
+from tensorark.wire.attributes import extend
 
 
 @operation()
@@ -72,7 +72,7 @@ def _join(
     for number, each in enumerate(files):
         file, own = each, each.catalog.attributes or {}
         theirs = without_order(own) or {}
-        attributes, kept = added(attributes, theirs)
+        attributes, kept = extend(attributes, theirs)
         if number:
             kept |= own.keys() - theirs.keys()  # the order is that of the whole
             target = replace(kind, keeps=among(kind.keeps, kept))

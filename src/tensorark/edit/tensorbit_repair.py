@@ -25,9 +25,9 @@ from tensorark.errors import Error, InvalidInput, Rejected, Unsupported, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.derived import DerivedFile
 from tensorark.formats.tensorbit.layouts import build_tensor
-from tensorark.formats.tensorbit.read import Record, record_of, tied
+from tensorark.formats.tensorbit.read import Record, find_ties, record_of
 from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repair_facts
-from tensorark.formats.tensorbit.walk import guessed_shape, hidden_size
+from tensorark.formats.tensorbit.walk import guess_shape, hidden_size
 from tensorark.io.inputs import operation
 from tensorark.layouts.nm.rules import KEY, members
 
@@ -126,7 +126,7 @@ class _Repair:
             raise
         for blob in self.record.blobs:
             self.tensors.setdefault(blob.claim.name, build_tensor(blob))
-        self.tensors = self._with_attributes(tied(self.record.blobs, self.tensors))
+        self.tensors = self._with_attributes(find_ties(self.record.blobs, self.tensors))
 
     def _with_attributes(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors with the attributes that the file carries for them as text."""
@@ -171,7 +171,7 @@ class _Repair:
         sizes += [(name, tensor.elements) for name, tensor in self.tensors.items()]
         side = stated if isinstance(stated, int) and stated > 1 else hidden_size(sizes)
         for name, tensor in self.tensors.items():
-            found = guessed_shape(name, tensor.elements, side)
+            found = guess_shape(name, tensor.elements, side)
             if len(tensor.shape) == 1 and found is not None and 1 not in found:
                 self.tensors[name] = replace(tensor, shape=found)
                 self.changes.append(f"{name}: shape {list(tensor.shape)} → {list(found)}")

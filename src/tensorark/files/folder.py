@@ -94,11 +94,11 @@ def _shards_of(names: Sequence[str]) -> set[str]:
 
 def _index_members(index: Path, names: Sequence[str]) -> set[str]:
     """Return the files that an index makes one model of; by its name where it cannot be read."""
-    from tensorark.formats.safetensors import shards_named
+    from tensorark.formats.safetensors import list_shards
 
     try:
         opened = OpenFile(index, mapped=False)
-        return set(shards_named(bytes(opened.view(Span(0, min(opened.size, DEFAULT.index_file))))))
+        return set(list_shards(bytes(opened.view(Span(0, min(opened.size, DEFAULT.index_file))))))
     except Error:
         stem = index.name.partition(".safetensors")[0]
         return {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tensorark.errors import LimitExceeded, Unsupported, escaped
 from tensorark.files.view import Payload, TensorView
 from tensorark.formats.ninfer.directory import Directory
-from tensorark.formats.ninfer.parameters import Parameter, Parameters, logical_tensor, reshaped
+from tensorark.formats.ninfer.parameters import Parameter, Parameters, choose_shape, logical_tensor
 
 if TYPE_CHECKING:
     from tensorark.layouts.numbers.dtypes import Array
@@ -75,7 +75,7 @@ class ParameterView:
             Rejected: when an object cannot be read.
             Unsupported: when a format is unknown, or integers are joined with floats.
         """
-        wanted = reshaped(self.parameter, shape)
+        wanted = choose_shape(self.parameter, shape)
         tensor = logical_tensor(self.parameter, wanted)
         if tensor is not None:
             for each in self.parameter.pieces:

@@ -20,8 +20,8 @@ from tensorark.files import File, PathLike
 from tensorark.formats.tensorbit.read import Record, record_of
 from tensorark.formats.tensorbit.repair import blobs_of, names_of, repair, repair_facts
 from tensorark.formats.tensorbit.runtime import Remark, remarks
-from tensorark.formats.tensorbit.survey import Survey, described, surveyed
-from tensorark.formats.tensorbit.walk import Found, walk
+from tensorark.formats.tensorbit.survey import Survey, describe_blob, survey_container
+from tensorark.formats.tensorbit.walk import FoundBlob, walk
 from tensorark.io.local import LocalSource
 from tensorark.layouts.nm.rules import members
 
@@ -44,7 +44,7 @@ class Explanation:
     blobs: int
     repairs: tuple[str, ...] | None
     reason: Error | None = None
-    orphans: tuple[Found, ...] = ()
+    orphans: tuple[FoundBlob, ...] = ()
     gaps: tuple[Span, ...] = ()
     masks: int = 0
 
@@ -101,7 +101,7 @@ def _explain(file: File, record: Record) -> Explanation:
     else:
         _, more = repair_facts(members(file.catalog.attributes), record.index)
         repairs = (*changes, *more, *(f"{name}: left out" for name in right.left_out))
-        lost = drive(surveyed(right), file.source)
+        lost = drive(survey_container(right), file.source)
     return Explanation(
         findings=record.forgiven,
         remarks=tuple(remarks(record)),
@@ -130,9 +130,9 @@ def _some(words: Sequence[str], what: str) -> list[str]:
     return [*words[:_SHOWN], *([f"And {more} more {what}."] if more > 0 else [])]
 
 
-def _copy_of(blob: Found) -> str:
+def _copy_of(blob: FoundBlob) -> str:
     """Say what a blob is, and how to make a `.tb` of it."""
     return (
-        f"{described(blob)}. To take it out: tail -c +{blob.offset + 1} FILE | "
+        f"{describe_blob(blob)}. To take it out: tail -c +{blob.offset + 1} FILE | "
         f"head -c {blob.end - blob.offset} > COPY.tb"
     )

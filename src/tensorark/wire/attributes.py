@@ -23,7 +23,7 @@ NONE: Final[TensorAttributes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class AttributeSet:
     """Attributes of a file and of its tensors, by name."""
 
     file: Attributes
@@ -39,20 +39,20 @@ def to_text(file: Attributes, tensors: TensorAttributes = NONE) -> dict[str, str
     by_name = {name: dict(held) for name, held in tensors.items()}
     if file is None and not by_name:
         return None
-    for where in _untexted(file, by_name):
+    for where in _wrong_names(file, by_name):
         raise InvalidInput("the name of an attribute is not text", code="attribute", where=where)
     text = {k: v for k, v in (file or {}).items() if isinstance(v, str) and k != ENTRY}
-    typed = {k: v for k, v in (file or {}).items() if k not in text}
-    if not typed and not by_name:
+    exact_only = {k: v for k, v in (file or {}).items() if k not in text}
+    if not exact_only and not by_name:
         return text
-    entry = _entry({"file": None if file is None else typed, "tensors": by_name})
+    entry = _entry({"file": None if file is None else exact_only, "tensors": by_name})
     exact = _read(entry)
     # Shown as it will be read back: a tuple, say, as the list that it becomes.
-    shown = {key: _shown(value) for key, value in ((exact and exact.file) or {}).items()}
+    shown = {key: _show(value) for key, value in ((exact and exact.file) or {}).items()}
     return {key: text[key] if key in text else shown[key] for key in file or ()} | {ENTRY: entry}
 
 
-def _untexted(file: Attributes, tensors: TensorAttributes) -> Iterator[Where]:
+def _wrong_names(file: Attributes, tensors: TensorAttributes) -> Iterator[Where]:
     """Yield where a name of an attribute is not text."""
     yield from (("attributes", str(key)) for key in _keys(file) if not isinstance(key, str))
     for name, held in tensors.items():
@@ -81,23 +81,23 @@ def _entry(exact: Mapping[str, object]) -> str:
         raise InvalidInput(detail, code="attribute", where=where) from None
 
 
-def from_text(metadata: Mapping[str, str] | None) -> Carried:
+def from_text(metadata: Mapping[str, str] | None) -> AttributeSet:
     """Return the attributes that `metadata` carries; a value edited since then stays text."""
     if metadata is None or ENTRY not in metadata:
-        return Carried(metadata, {})
+        return AttributeSet(metadata, {})
     exact = _read(metadata[ENTRY])
     if exact is None:
-        return Carried(metadata, {})
+        return AttributeSet(metadata, {})
     plain: dict[str, object] = {key: value for key, value in metadata.items() if key != ENTRY}
     if exact.file is None:
-        return Carried(plain or None, exact.tensors)
+        return AttributeSet(plain or None, exact.tensors)
     for key, value in exact.file.items():
-        if key == ENTRY or plain.get(key) == _shown(value):
+        if key == ENTRY or plain.get(key) == _show(value):
             plain[key] = value
-    return Carried(plain, exact.tensors)
+    return AttributeSet(plain, exact.tensors)
 
 
-def _read(text: str) -> Carried | None:
+def _read(text: str) -> AttributeSet | None:
     """Read our entry; None when it is not what `to_text` writes."""
     from tensorark.wire.cbor import CborFault, decode
 
@@ -112,10 +112,10 @@ def _read(text: str) -> Carried | None:
         return None
     if not all(isinstance(each, dict) for each in tensors.values()):
         return None
-    return Carried(file, tensors)
+    return AttributeSet(file, tensors)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """Write a value for people and other tools: text as it is, else JSON where that is exact."""
     if isinstance(value, str):
         return value
@@ -127,7 +127,7 @@ def _shown(value: object) -> str:
         return "cbor:" + encode(value).hex()
 
 
-def typed(attributes: Attributes, own: TensorAttributes = NONE) -> Carried:
+def restore_types(attributes: Attributes, own: TensorAttributes = NONE) -> AttributeSet:
     """Return attributes of which those that were carried as text have their types again.
 
     Values that are no text are a format's own and have them already; so have those in `own`, which
@@ -140,10 +140,10 @@ def typed(attributes: Attributes, own: TensorAttributes = NONE) -> Carried:
     carried = from_text(text or None)
     file = {**(carried.file or {}), **kept}
     by_name = {name: {**carried.tensors.get(name, {}), **held} for name, held in own.items()}
-    return Carried(file or None, {**carried.tensors, **by_name})
+    return AttributeSet(file or None, {**carried.tensors, **by_name})
 
 
-def added(own: Attributes, more: Attributes) -> tuple[Attributes, frozenset[str]]:
+def extend(own: Attributes, more: Attributes) -> tuple[Attributes, frozenset[str]]:
     """Return `own` with what only `more` has, and the keys of `more` whose values are in that."""
     own, more = own or {}, more or {}
     whole = {**own, **{key: value for key, value in more.items() if key not in own}}

@@ -231,7 +231,7 @@ def _map(
         elif level == 1:  # the root: the shortcut is for one of its members
             members[key], pos = _item(data, pos, 1, room, shortcut if key == shortcut[0] else None)
         else:
-            members[key], pos = shortcut[1](data, pos) or _judged(data, pos, level, room, shortcut)
+            members[key], pos = shortcut[1](data, pos) or _value(data, pos, level, room, shortcut)
     return members, pos
 
 
@@ -321,7 +321,7 @@ def _claim(data: bytes, count: int, room: list[int]) -> None:
         )
 
 
-def _judged(
+def _value(
     data: bytes, pos: int, level: int, room: list[int], shortcut: Shortcut
 ) -> tuple[object, int]:
     """Decode a value that the shortcut does not know; of those that are not sound, only so many."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Keep the cyclic collector off for the length of the block."""
     running = gc.isenabled()
     if running:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NoReturn, cast
 
 from tensorark.core.limits import DEFAULT
 from tensorark.errors import LimitExceeded, quoted
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.gc_pause import pause_gc
 from tensorark.wire.json_places import (
     CONSTANTS,
     NUMBERS,
@@ -92,7 +92,7 @@ def parse(
     _refuse_depth(raw, depth)
     _refuse_crowd(raw, free)
     _refuse_bulk(raw, free)
-    text = _decoded(raw)
+    text = _decode(raw)
     colons = raw.count(b":")
     is_flat = colons > free + _MEMBERS_PER_MAP * raw.count(b"{")
     count = _Count()
@@ -106,9 +106,9 @@ def parse(
     del raw
     decode: _Decode = decoder.raw_decode
     if sound is not None and is_flat:
-        decode = partial(_walked, decoder=decoder, count=count, sound=sound, others=free)
-    with paused():
-        value = _scanned(text, decode)
+        decode = partial(_walk, decoder=decoder, count=count, sound=sound, others=free)
+    with pause_gc():
+        value = _scan(text, decode)
     # Every member has a colon: as many as there are, or as stand outside of strings.
     if count.members != colons and count.members != _members(text):
         raise _refused(text, "duplicate")
@@ -135,7 +135,7 @@ def _whole(data: bytes | memoryview) -> bytes:
 # ------------------------------------------------------------------------------- before the scanner
 
 
-def _decoded(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -315,7 +315,7 @@ def _integer_text(text: str) -> int | Real:
     return Real(text) if text == "-0" else int(text)
 
 
-def _walked(
+def _walk(
     text: str, at: int, *, decoder: json.JSONDecoder, count: _Count, sound: Sound, others: int
 ) -> tuple[object, int]:
     """Decode a text, the members of its outermost map one by one, up to `others` not `sound`."""
@@ -351,7 +351,7 @@ def _walked(
         at = after_space(text, at + 1)
 
 
-def _scanned(text: str, decode: _Decode) -> object:
+def _scan(text: str, decode: _Decode) -> object:
     value: object
     try:
         value, end = decode(text, after_space(text, 0))

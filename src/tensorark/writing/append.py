@@ -21,7 +21,7 @@ from tensorark.core.model import Tensor
 from tensorark.core.rules import Reading
 from tensorark.errors import Error, InvalidInput, unstorable
 from tensorark.files import PathLike
-from tensorark.formats.zt.amend import KEEP, Attributes, amended, inherited_align
+from tensorark.formats.zt.amend import KEEP, Attributes, amend_manifest, infer_align
 from tensorark.formats.zt.encode import align_up, check_align
 from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, VERSION, RawFrame, encode_footer
 from tensorark.formats.zt.manifest import Manifest
@@ -59,7 +59,7 @@ class Generation:
         Raises:
             InvalidInput: when a reader would reject it: what the caller asked for cannot be stored.
         """
-        text = amended(
+        text = amend_manifest(
             self.manifest, tensors, attributes=attributes, tensor_attributes=tensor_attributes
         )
         offset = align_up(self.sink.tell(), self.align)
@@ -84,7 +84,7 @@ def generation(path: PathLike, *, align: int | None = None) -> Iterator[Generati
         name, size, manifest = file.path, file.source.size(), file.catalog.native
         if not isinstance(manifest, Manifest):
             _refuse(file)
-    placement = inherited_align(manifest) if align is None else check_align(align)
+    placement = infer_align(manifest) if align is None else check_align(align)
     with extend(name, size=size) as sink:
         yield Generation(name, size, manifest, frozenset(manifest.names), sink, placement)
 

@@ -23,7 +23,7 @@ from tensorark.formats.safetensors import (
     plan_shards,
     refusals,
     shard_names,
-    stamped,
+    stamp,
 )
 from tests.unit.sources import Memory
 
@@ -262,11 +262,11 @@ def test_shards_are_filled_in_order_of_names_and_the_cap_holds():
         shards = plan_shards(tensors, limit, metadata)
         names = [each.name for shard in shards for each in shard]
         assert names == sorted(each.name for each in tensors)
-        sizes = [plan(shard, stamped(metadata, UNKNOWN)).size for shard in shards]
+        sizes = [plan(shard, stamp(metadata, UNKNOWN)).size for shard in shards]
         assert max(sizes) <= limit
         # Greedy: the next tensor would not have fitted, give or take the padding of the header.
         for shard, after in itertools.pairwise(shards):
-            assert plan([*shard, after[0]], stamped(metadata, UNKNOWN)).size + 200 > limit
+            assert plan([*shard, after[0]], stamp(metadata, UNKNOWN)).size + 200 > limit
 
 
 def test_a_limit_that_a_tensor_exceeds_alone_is_refused_with_the_least_that_would_do():
@@ -275,7 +275,7 @@ def test_a_limit_that_a_tensor_exceeds_alone_is_refused_with_the_least_that_woul
         plan_shards(tensors, 1000)
     assert caught.value.where == ("big",)
     least = int(str(caught.value.expected).split()[-2])
-    assert least == plan(tensors[1:], stamped(None, UNKNOWN)).size
+    assert least == plan(tensors[1:], stamp(None, UNKNOWN)).size
     shards = plan_shards(tensors, least)
     assert [[each.name for each in shard] for shard in shards] == [["a"], ["big"]]
     with pytest.raises(InvalidInput):
@@ -313,7 +313,7 @@ def test_a_planned_set_opens_with_the_same_tensors(tensors, metadata):
     named = dict(zip(shard_names("m", len(groups)), groups, strict=True))
     files: dict[str | None, bytes] = {None: index_bytes(named, UNKNOWN)}
     for label, group in named.items():
-        planned = plan(group, stamped(metadata, UNKNOWN))
+        planned = plan(group, stamp(metadata, UNKNOWN))
         files[label] = planned.header + bytes(planned.size - len(planned.header))
     source = Memory(files)
     catalog = drive(SAFETENSORS_INDEX.read(source.size, Reading()), source)

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tensorark.errors import InvalidInput
-from tensorark.wire.attributes import ENTRY, from_text, to_text, typed
+from tensorark.wire.attributes import ENTRY, from_text, restore_types, to_text
 from tensorark.wire.cbor import Pairs, encode
 from tests.property.strategies import attributes, names
 
@@ -178,7 +178,7 @@ def test_nesting_without_end_is_refused():
 
 
 def test_formats_of_text_bring_their_attributes_home():
-    home = typed(to_text({"n": 1}, {"w": {"k": [1.5]}}))
+    home = restore_types(to_text({"n": 1}, {"w": {"k": [1.5]}}))
     assert home.file == {"n": 1}
     assert home.tensors == {"w": {"k": [1.5]}}
 
@@ -186,6 +186,6 @@ def test_formats_of_text_bring_their_attributes_home():
 def test_what_a_format_says_itself_has_its_type():
     """It stands beside what was carried, and goes before it."""
     text = to_text({"n": 1}, {"w": {"k": 1, "l": 2}, "v": {"m": 3}})
-    home = typed({**text, "own": {"deep": 1}}, {"w": {"k": 5}})
+    home = restore_types({**text, "own": {"deep": 1}}, {"w": {"k": 5}})
     assert home.file == {"n": 1, "own": {"deep": 1}}
     assert home.tensors == {"w": {"k": 5, "l": 2}, "v": {"m": 3}}

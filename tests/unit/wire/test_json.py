@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorark.errors import LimitExceeded
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.gc_pause import pause_gc
 from tensorark.wire.json import Malformed, Real, parse
 from tensorark.wire.json_places import Places
 
@@ -242,13 +242,13 @@ def test_places_stay_exact_far_into_a_large_text():
 
 def test_the_collector_is_paused_and_restored():
     assert gc.isenabled()
-    with paused():
+    with pause_gc():
         assert not gc.isenabled()
-        with paused():
+        with pause_gc():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
-    with pytest.raises(KeyError), paused():
+    with pytest.raises(KeyError), pause_gc():
         raise KeyError
     assert gc.isenabled()
 
@@ -256,7 +256,7 @@ def test_the_collector_is_paused_and_restored():
 def test_a_collector_that_was_off_stays_off():
     gc.disable()
     try:
-        with paused():
+        with pause_gc():
             assert not gc.isenabled()
         assert not gc.isenabled()
     finally:

@@ -143,7 +143,7 @@ def logical_tensor(found: Parameter, shape: tuple[int, ...] | None = None) -> Te
     Raises:
         InvalidInput: when `shape` has another number of elements.
     """
-    wanted = reshaped(found, shape)
+    wanted = choose_shape(found, shape)
     first = found.pieces[0]
     spans = tuple(span for each in found.pieces for span in each.spans)
     if all(each.exact for each in found.pieces) and len(found.formats) == 1:
@@ -156,7 +156,7 @@ def logical_tensor(found: Parameter, shape: tuple[int, ...] | None = None) -> Te
     return None
 
 
-def reshaped(found: Parameter, shape: tuple[int, ...] | None) -> tuple[int, ...]:
+def choose_shape(found: Parameter, shape: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return `shape`, or the natural one where it is None.
 
     Raises:

@@ -133,26 +133,26 @@ def encode_json(value: Any) -> str:
         InvalidInput: for what JSON has no text for.
     """
     try:
-        return "".join(_encoded(value))
+        return "".join(_encode(value))
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"this has no JSON text: {error}", code="json") from error
 
 
-def _encoded(value: Any) -> list[str]:
+def _encode(value: Any) -> list[str]:
     if isinstance(value, Real):
         return [str(value)]
     if isinstance(value, Mapping):
         out = ["{"]
         for key, each in value.items():
             out += [",", _PLAIN.encode(key), ":"] if len(out) > 1 else [_PLAIN.encode(key), ":"]
-            out += _encoded(each)
+            out += _encode(each)
         return [*out, "}"]
     if isinstance(value, list | tuple):
         out = ["["]
         for each in value:
             if len(out) > 1:
                 out.append(",")
-            out += _encoded(each)
+            out += _encode(each)
         return [*out, "]"]
     return [_PLAIN.encode(value)]
 
@@ -181,7 +181,7 @@ def _directory_text(members: Mapping[str, Any], files: Files) -> bytes:
     return ("{" + ",".join(texts) + "}").encode("utf-8")
 
 
-def _respelt(text: str, files: Files) -> bytes:
+def _respell(text: str, files: Files) -> bytes:
     """Write a directory's own text again, with this files table and without space behind it."""
     decode = json.JSONDecoder().raw_decode
     at = after_space(text, 0)
@@ -279,7 +279,7 @@ def plan(
     def text(files: Files) -> bytes:
         return _directory_text(members, files)
 
-    return _fitted(text, payload_bytes, entry, turn, artifact_id, max_file_bytes)
+    return _fit(text, payload_bytes, entry, turn, artifact_id, max_file_bytes)
 
 
 def replan(
@@ -298,12 +298,12 @@ def replan(
     original = directory.text.decode("utf-8")
 
     def text(files: Files) -> bytes:
-        return _respelt(original, files)
+        return _respell(original, files)
 
-    return _fitted(text, directory.payload_bytes, entry, turn, artifact_id, max_file_bytes)
+    return _fit(text, directory.payload_bytes, entry, turn, artifact_id, max_file_bytes)
 
 
-def _fitted(
+def _fit(
     text_of: Callable[[Files], bytes],
     payload_bytes: int,
     entry: str,
@@ -319,7 +319,7 @@ def _fitted(
         sizes = split(payload_bytes, start, limit)
         text = single if len(sizes) == 1 else text_of(_table(entry, turn, sizes))
         if HEADER_SIZE + len(text) <= start:
-            return _planned(text.ljust(start - HEADER_SIZE), sizes, entry, turn, artifact_id)
+            return _assemble(text.ljust(start - HEADER_SIZE), sizes, entry, turn, artifact_id)
         start = payload_start(len(text))
 
 
@@ -339,14 +339,14 @@ def restore(
         detail, most = "the directory is too large", DEFAULT.ninfer_directory
         raise LimitExceeded(detail, section="3.1", expected=most, found=json_bytes)
     padded = text.ljust(json_bytes)
-    directory = _judged(padded, entry, artifact_id, None)
+    directory = _judge(padded, entry, artifact_id, None)
     if len(directory.files) != 1:
         raise InvalidInput("the directory is one of several files", code="ninfer-set")
     sizes = (directory.files[0].payload_bytes,)
-    return _planned(padded, sizes, entry, 0, artifact_id, gap)
+    return _assemble(padded, sizes, entry, 0, artifact_id, gap)
 
 
-def _planned(
+def _assemble(
     text: bytes, sizes: Sequence[int], entry: str, turn: int, artifact_id: bytes, gap: bytes = b""
 ) -> Plan:
     start = payload_start(len(text))
@@ -355,7 +355,7 @@ def _planned(
     for index, size in enumerate(sizes[1:], 1):
         part = encode_part_header(index, artifact_id)
         files.append(PlannedFile(part_name(entry, index, turn), part, size))
-    directory = _judged(text, entry, artifact_id, files[0].size)
+    directory = _judge(text, entry, artifact_id, files[0].size)
     return Plan(files=tuple(files), directory=directory)
 
 
@@ -364,7 +364,7 @@ def _table(entry: str, turn: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
     return [{"path": name, "payload_bytes": size} for name, size in zip(names, sizes, strict=True)]
 
 
-def _judged(text: bytes, entry: str, artifact_id: bytes, size: int | None) -> Directory:
+def _judge(text: bytes, entry: str, artifact_id: bytes, size: int | None) -> Directory:
     """Judge a text by the reader's own rules; `size` is that of the entry, None if not known."""
     frame = Frame(size=size or 0, json_bytes=len(text), artifact_id=artifact_id)
     try:

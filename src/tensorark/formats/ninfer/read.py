@@ -34,8 +34,8 @@ from tensorark.formats.ninfer.frame import (
     refuse_version,
 )
 from tensorark.formats.ninfer.syntax import parse_json
-from tensorark.wire.attributes import typed
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.attributes import restore_types
+from tensorark.wire.gc_pause import pause_gc
 from tensorark.wire.json import Real
 
 NAME: Final = "ninfer"
@@ -67,11 +67,11 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         (text,) = yield (Span(HEADER_SIZE, frame.json_bytes),)
     else:
         text = head[HEADER_SIZE:end]
-    with paused():
+    with pause_gc():
         directory = judge_directory(bytes(text), frame, reading)
         tensors = Tensors(directory)
     labels = tuple(cast("str", each.path) for each in directory.files[1:])
-    attributes = typed(attributes_of(directory.metadata)).file
+    attributes = restore_types(attributes_of(directory.metadata)).file
     return Catalog(NAME, tensors, attributes, directory, labels)
 
 
@@ -166,10 +166,10 @@ def attributes_of(metadata: Mapping[str, object]) -> dict[str, str] | None:
     """Return `metadata` as text: text as it is, anything else as JSON; None where it is empty."""
     if not metadata:
         return None
-    return {key: _shown(value) for key, value in metadata.items()}
+    return {key: _show(value) for key, value in metadata.items()}
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, str):
         return str(value)
     return json.dumps(_plain(value), ensure_ascii=False)

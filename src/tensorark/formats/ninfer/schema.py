@@ -38,7 +38,7 @@ def kind(value: object) -> str:
     return names.get(type(value), "an object")
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """Show a raw JSON value in a few words: scalars as they are, else the kind."""
     if isinstance(value, Real):
         return str(value) if len(value) <= 40 else "a long number"
@@ -51,7 +51,7 @@ def shown(value: object) -> str:
         and len(value) <= 4
         and not any(isinstance(each, list | dict) for each in value)
     ):
-        return "[" + ", ".join(map(shown, value)) + "]"
+        return "[" + ", ".join(map(show, value)) + "]"
     return kind(value)
 
 
@@ -173,7 +173,7 @@ def _sound(
     return all(least <= set(names) <= most for names in set(map(tuple, every)))
 
 
-def _listed(raw: RawDirectory, name: str) -> Iterator[tuple[Place, Any]]:
+def _items(raw: RawDirectory, name: str) -> Iterator[tuple[Place, Any]]:
     for index, record in enumerate(raw.records(name)):
         yield (name, index), record
 
@@ -183,7 +183,7 @@ def file_fields(raw: RawDirectory) -> Iterator[Fault]:
     """A line of the files table has `path` and `payload_bytes`, and nothing else."""
     fields = ("path", "payload_bytes")
     if not _sound(raw.records("files"), fields):
-        yield from _fields(_listed(raw, "files"), fields)
+        yield from _fields(_items(raw, "files"), fields)
 
 
 @rule("ninfer.component-fields", section="4.2", stage="schema")
@@ -207,7 +207,7 @@ def object_kind(raw: RawDirectory) -> Iterator[Fault]:
         if not isinstance(record, dict):
             yield Fault(where, "an object is no JSON object", "an object", kind(record))
         elif record.get("kind") not in ("tensor", "resource"):
-            each = shown(record["kind"]) if "kind" in record else "nothing"
+            each = show(record["kind"]) if "kind" in record else "nothing"
             yield Fault((*where, "kind"), "no such kind of object", "tensor or resource", each)
 
 
@@ -230,7 +230,7 @@ def object_fields(raw: RawDirectory) -> Iterator[Fault]:
     for name, (required, optional) in _OBJECT.items():
         placed = (
             (where, each)
-            for where, each in _listed(raw, "objects")
+            for where, each in _items(raw, "objects")
             if isinstance(each, dict) and each.get("kind") == name
         )
         yield from _fields(placed, required, optional)
@@ -247,7 +247,7 @@ def use_fields(raw: RawDirectory) -> Iterator[Fault]:
     """A use has `parameter` and `input`, maybe `activation_policy` and `auxiliaries`."""
     required, optional = ("parameter", "input"), ("activation_policy", "auxiliaries")
     if not _sound(raw.records("uses"), required, optional):
-        yield from _fields(_listed(raw, "uses"), required, optional)
+        yield from _fields(_items(raw, "uses"), required, optional)
 
 
 @rule("ninfer.use-auxiliaries", section="8", stage="schema")
@@ -325,7 +325,7 @@ PART_RULES: Final[tuple[Rule[RawDirectory], ...]] = (part_fields,)
 # ----------------------------------------------------------------------------------- 3, the values
 
 
-def _unsigned(values: list[Any]) -> bool:
+def _are_unsigned(values: list[Any]) -> bool:
     """Tell whether every value is an integer of 64 bits; ``-0``, kept as text, is one."""
     kinds = set(map(type, values))
     if kinds - {int}:
@@ -361,7 +361,7 @@ def file_path(raw: RawDirectory) -> Iterator[Fault]:
         path = record["path"]
         where: Place = ("files", index, "path")
         if index == 0 and path is not None:
-            yield Fault(where, "the entry has a path", "null", shown(path))
+            yield Fault(where, "the entry has a path", "null", show(path))
         elif index and type(path) is not str:
             yield Fault(where, "a continuation has no path", "text", kind(path))
         elif index and not is_file_name(path):
@@ -385,14 +385,14 @@ def _column(
 ) -> Iterator[Fault]:
     """Judge an integer member of the records of a list, where it is present."""
     values = [each[member] for each in raw.records(name) if member in each]
-    if _positive(values) if positive else _unsigned(values):
+    if _positive(values) if positive else _are_unsigned(values):
         return
     judge = _is_positive if positive else _is_unsigned
     for index, record in enumerate(raw.records(name)):
         if member in record and not judge(record[member]):
             expected = _POSITIVE if positive else _UNSIGNED
             detail = f"`{member}` is not {what} in its range"
-            yield Fault((name, index, member), detail, expected, shown(record[member]))
+            yield Fault((name, index, member), detail, expected, show(record[member]))
 
 
 @rule("ninfer.object-shape", section="5.1", stage="schema")
@@ -415,7 +415,7 @@ def object_shape(raw: RawDirectory) -> Iterator[Fault]:
             for axis, dimension in enumerate(shape):
                 if type(dimension) is not int or dimension <= 0:
                     detail = "a dimension is no positive integer"
-                    yield Fault((*where, axis), detail, "a positive integer", shown(dimension))
+                    yield Fault((*where, axis), detail, "a positive integer", show(dimension))
 
 
 @rule("ninfer.object-offset", section="5", stage="schema")
@@ -457,14 +457,14 @@ def proposal(raw: RawDirectory) -> Iterator[Fault]:
     where: Place = ("components", "text", "proposal")
     domain = record.get("domain")
     if domain not in ("full", "indexed"):
-        found = shown(domain) if "domain" in record else "nothing"
+        found = show(domain) if "domain" in record else "nothing"
         yield Fault((*where, "domain"), "no such domain", "full or indexed", found)
         return
     wanted = ("domain", "rows") if domain == "indexed" else ("domain",)
     yield from _fields([(where, record)], wanted)
     if domain == "indexed" and "rows" in record and not _is_positive(record["rows"]):
         detail = "`rows` is not a positive integer"
-        yield Fault((*where, "rows"), detail, _POSITIVE, shown(record["rows"]))
+        yield Fault((*where, "rows"), detail, _POSITIVE, show(record["rows"]))
 
 
 @rule("ninfer.part-range", section="7.1", stage="schema")
@@ -473,21 +473,21 @@ def part_range(raw: RawDirectory) -> Iterator[Fault]:
     ranges = raw.ranges
     if not set(map(type, ranges)) - {list} and not set(map(len, ranges)) - {2}:
         ends = list(chain.from_iterable(ranges))
-        plain = not set(map(type, ends)) - {int} and _unsigned(ends)
+        plain = not set(map(type, ends)) - {int} and _are_unsigned(ends)
         if plain and all(map(lt, ends[::2], ends[1::2])):
             return
     for where, part in _placed_parts(raw):
         found = part["range"]
         if not isinstance(found, list) or len(found) != 2:
-            yield Fault((*where, "range"), "a range is no pair", "a list of two", shown(found))
+            yield Fault((*where, "range"), "a range is no pair", "a list of two", show(found))
         elif not all(map(_is_unsigned, found)):
             detail = "the ends of a range are no integers of 64 bits"
-            yield Fault((*where, "range"), detail, _UNSIGNED, shown(found))
+            yield Fault((*where, "range"), detail, _UNSIGNED, show(found))
         else:
             begin, end = (0 if isinstance(each, Real) else each for each in found)
             if begin >= end:
                 expected = "a begin below the end"
-                yield Fault((*where, "range"), "a range is empty", expected, shown(found))
+                yield Fault((*where, "range"), "a range is empty", expected, show(found))
 
 
 @rule("ninfer.use-policy", section="8", stage="schema")
@@ -499,7 +499,7 @@ def use_policy(raw: RawDirectory) -> Iterator[Fault]:
     for index, record in enumerate(raw.records("uses")):
         if record.get("activation_policy", POLICIES[0]) not in POLICIES:
             where: Place = ("uses", index, "activation_policy")
-            policy = shown(record["activation_policy"])
+            policy = show(record["activation_policy"])
             yield Fault(where, "no such activation policy", " ".join(POLICIES), policy)
 
 
@@ -508,7 +508,7 @@ def metadata_name(raw: RawDirectory) -> Iterator[Fault]:
     """`name` in `metadata`, if present, is text that is not empty."""
     record = raw.entries("metadata")
     if "name" in record and (type(record["name"]) is not str or not record["name"]):
-        found = shown(record["name"])
+        found = show(record["name"])
         yield Fault(("metadata", "name"), "the public name is no text", "text", found)
 
 
@@ -521,7 +521,7 @@ def id_text(raw: RawDirectory) -> Iterator[Fault]:
     for where, value in _placed_ids(raw):
         if not _are_ids([value], has_nul=True):
             expected = "text, not empty, without U+0000"
-            yield Fault(where, "a name is wrong", expected, shown(value))
+            yield Fault(where, "a name is wrong", expected, show(value))
 
 
 def _are_ids(values: Collection[Any], *, has_nul: bool) -> bool:
@@ -550,7 +550,7 @@ def _ids(raw: RawDirectory) -> Iterator[Collection[Any]]:
 def _placed_ids(raw: RawDirectory) -> Iterator[tuple[Place, Any]]:
     """Yield every value that is an ID, with its place."""
     yield from _component_ids(raw)
-    for where, record in _listed(raw, "objects"):
+    for where, record in _items(raw, "objects"):
         yield from (((*where, name), record[name]) for name in _OBJECT_IDS if name in record)
     for name in raw.entries("bindings"):
         yield ("bindings", name), name

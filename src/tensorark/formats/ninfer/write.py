@@ -56,13 +56,13 @@ def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
 
 def _write_again(directory: Directory, options: Options, goal: Goal) -> Writing:
     """Write an artifact in other files: its payload, gaps included, and its directory as is."""
-    yield outputs_of(_replanned(directory, options, goal))
+    yield outputs_of(_replan(directory, options, goal))
     yield Judge()
     spans = directory.address.spans(0, directory.payload_bytes)
     yield Copy(Part(Raw(tuple(spans)), "u8"), hashed=False)
 
 
-def _replanned(directory: Directory, options: Options, goal: Goal) -> Plan:
+def _replan(directory: Directory, options: Options, goal: Goal) -> Plan:
     return replan(
         directory,
         entry=goal.name,
@@ -93,7 +93,7 @@ def _write_carried(catalog: Catalog, options: Options, goal: Goal) -> Writing:
     directory = _carried_directory(text)
     gap, limit = attribute.get("gap", b""), options.max_shard_size
     if len(gap) not in {0, payload_start(json_bytes) - HEADER_SIZE - json_bytes}:
-        raise _altered((ATTRIBUTE, "gap"), "the gap before the payload has another size")
+        raise _alteration((ATTRIBUTE, "gap"), "the gap before the payload has another size")
     if limit is None and len(directory.files) == 1 and options.artifact_id is None:
         planned = restore(
             text,
@@ -104,7 +104,7 @@ def _write_carried(catalog: Catalog, options: Options, goal: Goal) -> Writing:
         )
     else:
         refuse_strays(iter(["bytes before the payload"] if gap else []))
-        planned = _replanned(directory, options, goal)
+        planned = _replan(directory, options, goal)
     yield from _require_objects(catalog, directory)
     yield outputs_of(planned)
     yield from _carried_payload(catalog, directory, attribute.get("strays", []))
@@ -169,7 +169,7 @@ def _carried_directory(text: bytes) -> Directory:
     try:
         return judge_directory(text, frame, Reading(), sized=False)
     except Rejected as error:
-        raise _altered((ATTRIBUTE, "directory"), error.detail) from error
+        raise _alteration((ATTRIBUTE, "directory"), error.detail) from error
 
 
 def _require_objects(catalog: Catalog, directory: Directory) -> Asking[None]:
@@ -183,7 +183,7 @@ def _require_objects(catalog: Catalog, directory: Directory) -> Asking[None]:
     described = yield from _require_description(catalog, directory)
     for name in catalog.tensors:
         if name not in directory.rows and name != described:
-            raise _altered(("objects", name), "an object is not of it")
+            raise _alteration(("objects", name), "an object is not of it")
     nothing = Raw(())
     for row, name in enumerate(directory.ids):
         stored = directory.stored(row)
@@ -193,7 +193,7 @@ def _require_objects(catalog: Catalog, directory: Directory) -> Asking[None]:
             else resource_tensor(stored, nothing)
         )
         if name not in catalog.tensors:
-            raise _altered(("objects", name), "an object is gone")
+            raise _alteration(("objects", name), "an object is gone")
         found = catalog.tensors[name]
         part = found.parts.get("data")
         same = (
@@ -203,7 +203,7 @@ def _require_objects(catalog: Catalog, directory: Directory) -> Asking[None]:
             and (part.dtype, part.type) == (wanted.parts["data"].dtype, wanted.parts["data"].type)
         )
         if not same:
-            raise _altered(("objects", name), "an object was changed")
+            raise _alteration(("objects", name), "an object was changed")
 
 
 def _require_description(catalog: Catalog, directory: Directory) -> Asking[str | None]:
@@ -220,7 +220,7 @@ def _require_description(catalog: Catalog, directory: Directory) -> Asking[str |
     part, where = described.parts["data"], ("objects", described.name)
     wanted = describe(directory)
     if part.nbytes != len(wanted) or bytes((yield Read(part, where))) != wanted:
-        raise _altered(where, "it describes another artifact than its attribute")
+        raise _alteration(where, "it describes another artifact than its attribute")
     return described.name
 
 
@@ -245,7 +245,7 @@ _MOST_GAPS: Final = 64 << 20
 """Beyond what alignment takes; a small file must not become one that fills a disk."""
 
 
-def _altered(where: tuple[str | int, ...], detail: str) -> Unsupported:
+def _alteration(where: tuple[str | int, ...], detail: str) -> Unsupported:
     return Unsupported(
         f"the .zt no longer carries the artifact: {detail}",
         code="ninfer-altered",
@@ -260,7 +260,7 @@ def _carried_payload(catalog: Catalog, directory: Directory, strays: list[Any]) 
     end = 0
     for offset in sorted({*objects, *kept, directory.payload_bytes}):
         if not end <= offset <= directory.payload_bytes or (offset in objects and offset in kept):
-            raise _altered((ATTRIBUTE, "strays"), "bytes between objects are out of place")
+            raise _alteration((ATTRIBUTE, "strays"), "bytes between objects are out of place")
         yield Skip(offset - end)
         end = offset
         if offset in objects:

@@ -16,10 +16,10 @@ from tensorark.formats.npz.plan import (
     CRC_AT,
     Member,
     end_records,
-    noted,
     plan,
     plan_marker,
     refusals,
+    void_types,
 )
 from tensorark.formats.npz.read import Archive
 from tensorark.formats.npz.write import write
@@ -61,8 +61,8 @@ __all__ = [
     "Marker",
     "Member",
     "end_records",
-    "noted",
     "plan",
     "plan_marker",
     "refusals",
+    "void_types",
 ]

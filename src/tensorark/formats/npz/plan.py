@@ -133,7 +133,7 @@ def plan_marker(text: bytes) -> Member:
     return Member(name=name, head=header_bytes("|u1", (len(text),)), nbytes=len(text))
 
 
-def noted(tensors: Iterable[Tensor]) -> dict[str, str]:
+def void_types(tensors: Iterable[Tensor]) -> dict[str, str]:
     """Return the types of the tensors that are voids to numpy, by name."""
     types = {}
     for tensor in tensors:

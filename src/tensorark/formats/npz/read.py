@@ -19,10 +19,10 @@ from tensorark.core.rules import Reading
 from tensorark.errors import Error, LimitExceeded, Rejected, Unsupported
 from tensorark.formats.format import SizeOf
 from tensorark.formats.npz import marker, rules
-from tensorark.formats.npz.rules import SUFFIX, Described, Listed, Member
+from tensorark.formats.npz.rules import SUFFIX, ArrayMember, Listing, Member
 from tensorark.formats.npz.strangers import stranger
-from tensorark.wire.attributes import typed
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.attributes import restore_types
+from tensorark.wire.gc_pause import pause_gc
 from tensorark.wire.npy import PREAMBLE, HeaderFault, length_of, parse_header
 from tensorark.wire.npy_types import PREFIX, VOIDS, Dtype, dtype_of
 from tensorark.wire.zip import (
@@ -77,7 +77,7 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     length = min(size, TAIL)
     head, tail = yield [Span(0, min(size, _HEAD)), Span(size - length, length)]
     try:
-        with _judged(reading):
+        with _report_zip_fault(reading):
             end = parse_end(bytes(tail), size)
     except Rejected as error:
         raise _cut(head, error) from None
@@ -89,11 +89,11 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         text = tail[end.offset - begin :][: end.length]
     else:
         (text,) = yield [Span(end.offset, end.length)]
-    with _judged(reading):
+    with _report_zip_fault(reading):
         entries = parse_entries(text, end)
     if entries and not any(map(_is_array, entries)):
         raise stranger([each.label for each in entries])
-    reading.require(rules.LISTED_RULES, Listed(entries, end))
+    reading.require(rules.LISTED_RULES, Listing(entries, end))
     members, heads = yield from _members(entries, end, reading)
     arrays = yield from _arrays(members, heads, reading)
     return (yield from _catalog(members, arrays))
@@ -107,7 +107,7 @@ def _cut(head: memoryview, error: Rejected) -> Error:
 
 
 @contextmanager
-def _judged(reading: Reading) -> Iterator[None]:
+def _report_zip_fault(reading: Reading) -> Iterator[None]:
     """Turn what is no zip directory into the finding that it is."""
     try:
         yield
@@ -127,7 +127,7 @@ def _members(
     found = (yield spans) if spans else []
     members = []
     for entry, data in zip(entries, found, strict=True):
-        with _judged(reading):
+        with _report_zip_fault(reading):
             members.append(Member(entry, parse_local(data, entry.offset)))
     reading.require(rules.MEMBER_RULES, members)
     reading.require((rules.data_bounds,), (members, end))
@@ -140,7 +140,7 @@ def _members(
 
 def _arrays(
     members: Sequence[Member], heads: Sequence[memoryview], reading: Reading
-) -> Steps[dict[str, tuple[Described, int]]]:
+) -> Steps[dict[str, tuple[ArrayMember, int]]]:
     """Read the headers of the arrays, and the CRC of each; further where they are longer.
 
     None is kept once it is understood.
@@ -151,12 +151,12 @@ def _arrays(
         if _is_array(member.entry)
     ]
     names = [member.entry.label.removesuffix(SUFFIX) for member, _ in waiting]
-    arrays: dict[str, tuple[Described, int]] = {}
+    arrays: dict[str, tuple[ArrayMember, int]] = {}
     odd, limit = 0, reading.limits.npz_headers
     for last in (False, False, True):  # once for the length, once for the header
         longer: list[Span] = []
         left: list[Member] = []
-        with paused():
+        with pause_gc():
             for member, head in waiting:
                 wanted, text = _header(member, head, reading)
                 # Incompressible blocks cost five bytes each; one that costs more is malformed.
@@ -166,7 +166,7 @@ def _arrays(
                     longer.append(Span(member.start, further))
                     left.append(member)
                     continue
-                described = _described(member, text, reading)
+                described = _parse_array(member, text, reading)
                 if len(text) > _SHORT or not described.header.is_usual:
                     odd += len(text)
                 if odd > limit:
@@ -181,7 +181,7 @@ def _arrays(
     return {name: arrays[name] for name in names}
 
 
-def _described(member: Member, text: bytes, reading: Reading) -> Described:
+def _parse_array(member: Member, text: bytes, reading: Reading) -> ArrayMember:
     try:
         header = parse_header(text)
         if header.length > member.entry.size:
@@ -190,7 +190,7 @@ def _described(member: Member, text: bytes, reading: Reading) -> Described:
         reading.require((rules.header,), (member, bad))
         raise
     # What records are made of is not kept: it says nothing that we use, and takes much room.
-    return Described(member, replace(header, descr=None), dtype_of(header.descr))
+    return ArrayMember(member, replace(header, descr=None), dtype_of(header.descr))
 
 
 def _too_long(member: Member, length: int) -> HeaderFault:
@@ -206,19 +206,19 @@ def _header(member: Member, head: memoryview, reading: Reading) -> tuple[int, by
     """Return how long a header is, and as much of it as `head` gives."""
     entry = member.entry
     try:
-        text = bytes(head) if entry.method == STORED else _inflated(head, PREAMBLE)
+        text = bytes(head) if entry.method == STORED else _inflate(head, PREAMBLE)
         if len(text) < min(PREAMBLE, entry.size) and len(head) < entry.compressed:
             return PREAMBLE, text
         wanted = length_of(text)
         if entry.method != STORED:
-            text = _inflated(head, wanted)
+            text = _inflate(head, wanted)
     except HeaderFault as bad:
         reading.require((rules.header,), (member, bad))
         raise
     return wanted, text[:wanted]
 
 
-def _inflated(data: memoryview, most: int) -> bytes:
+def _inflate(data: memoryview, most: int) -> bytes:
     """Return the first bytes of a deflate stream, `most` of them at most."""
     try:
         return zlib.decompressobj(-15).decompress(data, max(1, most))  # 0 would mean no bound
@@ -228,7 +228,7 @@ def _inflated(data: memoryview, most: int) -> bytes:
 
 
 def _catalog(
-    members: Sequence[Member], arrays: Mapping[str, tuple[Described, int]]
+    members: Sequence[Member], arrays: Mapping[str, tuple[ArrayMember, int]]
 ) -> Steps[Catalog]:
     notes, is_ours = marker.Marker(), False
     if marker.NAME in arrays:
@@ -253,14 +253,14 @@ def _catalog(
         checksums=checksums,
         metadata=notes.metadata,
     )
-    carried = typed(notes.metadata)
+    carried = restore_types(notes.metadata)
     for name, held in carried.tensors.items():
         if name in tensors:
             tensors[name] = replace(tensors[name], attributes=held)
     return Catalog(NAME, tensors, attributes=carried.file, native=native)
 
 
-def _marker(array: Described) -> Steps[bytes | None]:
+def _marker(array: ArrayMember) -> Steps[bytes | None]:
     """Read the member with our name, if it is an array of bytes."""
     entry = array.member.entry
     plain = (array.dtype.dtype, array.dtype.type, len(array.header.shape)) == ("u8", None, 1)
@@ -268,20 +268,20 @@ def _marker(array: Described) -> Steps[bytes | None]:
         return None
     (data,) = yield [Span(array.member.start, entry.compressed)]
     try:
-        text = bytes(data) if entry.method == STORED else _inflated(data, entry.size)
+        text = bytes(data) if entry.method == STORED else _inflate(data, entry.size)
     except HeaderFault:
         return None
     return text[array.header.length :]
 
 
-def _tensor(name: str, array: Described, note: str | None) -> Tensor:
+def _tensor(name: str, array: ArrayMember, note: str | None) -> Tensor:
     header, dtype = array.header, array.dtype
-    named = _named(dtype, note)
+    named = _name_type(dtype, note)
     part = Part(_blob(array), *named)
     return Tensor(name, header.shape, "dense", {"data": part})
 
 
-def _named(dtype: Dtype, note: str | None) -> tuple[str, str | None]:
+def _name_type(dtype: Dtype, note: str | None) -> tuple[str, str | None]:
     """Return the ids of an array; a note names what is a void to numpy, and nothing else."""
     if dtype.is_void and note is not None:
         for ids, width in VOIDS.items():
@@ -290,7 +290,7 @@ def _named(dtype: Dtype, note: str | None) -> tuple[str, str | None]:
     return dtype.dtype, dtype.type
 
 
-def _blob(array: Described) -> Blob:
+def _blob(array: ArrayMember) -> Blob:
     """Say where the bytes are: as they are where they need no change."""
     member, header = array.member, array.header
     known = array.dtype.width is not None
@@ -306,11 +306,11 @@ def _blob(array: Described) -> Blob:
     return Encoded(spans, ARRAY if entry.method == STORED else DEFLATE, array.nbytes)
 
 
-def checksum(catalog: Catalog, name: str) -> rules.Running | None:
+def checksum(catalog: Catalog, name: str) -> rules.RunningCrc | None:
     """Return the CRC of an array that lies there as it is, begun with its header; or None."""
     native = catalog.native
     known = native.checksums.get(name) if isinstance(native, Archive) else None
-    return None if known is None else rules.Running(name, *known)
+    return None if known is None else rules.RunningCrc(name, *known)
 
 
 def holds(origin: Catalog, _now: Catalog) -> Mapping[str, Names]:

@@ -35,7 +35,7 @@ GROWTH: Final = 1032
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Listing:
     """The entries of a directory, and the end records."""
 
     entries: Sequence[Entry]
@@ -61,7 +61,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ArrayMember:
     """A member that is an array: what its header says."""
 
     member: Member
@@ -89,7 +89,7 @@ def directory(bad: ZipFault) -> Iterator[Fault]:
 
 
 @rule("npz.name", section="zip", stage="open")
-def name(listed: Listed) -> Iterator[Fault]:
+def name(listed: Listing) -> Iterator[Fault]:
     """A name whose flag says UTF-8 is UTF-8."""
     for entry in listed.entries:
         if entry.flags & UTF8:
@@ -101,7 +101,7 @@ def name(listed: Listed) -> Iterator[Fault]:
 
 
 @rule("npz.duplicate-name", section="zip", stage="open")
-def duplicate_name(listed: Listed) -> Iterator[Fault]:
+def duplicate_name(listed: Listing) -> Iterator[Fault]:
     """No two members have one name; names that differ by case are two."""
     seen: set[str] = set()
     for entry in listed.entries:
@@ -111,7 +111,7 @@ def duplicate_name(listed: Listed) -> Iterator[Fault]:
 
 
 @rule("npz.ambiguous-name", section="zip", stage="open")
-def ambiguous_name(listed: Listed) -> Iterator[Fault]:
+def ambiguous_name(listed: Listing) -> Iterator[Fault]:
     """No member has the name of an array without `.npy`, and none holds a zero byte.
 
     numpy would read the first one, and zip readers cut a name at the second.
@@ -126,7 +126,7 @@ def ambiguous_name(listed: Listed) -> Iterator[Fault]:
 
 
 @rule("npz.encrypted", section="zip", stage="open")
-def encrypted(listed: Listed) -> Iterator[Fault]:
+def encrypted(listed: Listing) -> Iterator[Fault]:
     """No member is encrypted."""
     for entry in listed.entries:
         if entry.flags & ENCRYPTED:
@@ -134,7 +134,7 @@ def encrypted(listed: Listed) -> Iterator[Fault]:
 
 
 @rule("npz.method", section="zip", stage="open")
-def method(listed: Listed) -> Iterator[Fault]:
+def method(listed: Listing) -> Iterator[Fault]:
     """A member is stored or deflated."""
     for entry in listed.entries:
         if entry.method not in (STORED, DEFLATED):
@@ -142,7 +142,7 @@ def method(listed: Listed) -> Iterator[Fault]:
 
 
 @rule("npz.stored-size", section="zip", stage="open")
-def stored_size(listed: Listed) -> Iterator[Fault]:
+def stored_size(listed: Listing) -> Iterator[Fault]:
     """A stored member is as long as it decodes to; a deflated one grows 1032-fold at most."""
     for entry in listed.entries:
         if entry.method == STORED and entry.size != entry.compressed:
@@ -153,7 +153,7 @@ def stored_size(listed: Listed) -> Iterator[Fault]:
 
 
 @rule("npz.entry-bounds", section="zip", stage="open")
-def entry_bounds(listed: Listed) -> Iterator[Fault]:
+def entry_bounds(listed: Listing) -> Iterator[Fault]:
     """Each member lies before the directory."""
     for entry in listed.entries:
         stop = entry.offset + LOCAL.size + len(entry.name) + entry.compressed
@@ -205,7 +205,7 @@ def header(bad: tuple[Member, HeaderFault]) -> Iterator[Fault]:
 
 
 @rule("npz.data-size", section="npy", stage="schema")
-def data_size(arrays: Sequence[Described]) -> Iterator[Fault]:
+def data_size(arrays: Sequence[ArrayMember]) -> Iterator[Fault]:
     """An array has as many bytes as its shape and its dtype call for."""
     for each in arrays:
         if each.dtype.width is None:  # objects and records: nothing says how long they are
@@ -216,16 +216,16 @@ def data_size(arrays: Sequence[Described]) -> Iterator[Fault]:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningCrc:
     """The CRC of an array: that which the directory gives, and that of the bytes so far."""
 
     name: str
     stored: int
     computed: int
 
-    def after(self, data: memoryview) -> Running:
+    def after(self, data: memoryview) -> RunningCrc:
         """Return the same with more bytes."""
-        return Running(self.name, self.stored, zlib.crc32(data, self.computed))
+        return RunningCrc(self.name, self.stored, zlib.crc32(data, self.computed))
 
     def require(self, reading: Reading, path: str | None = None) -> None:
         """Judge it at the end of the bytes.
@@ -242,7 +242,7 @@ class Running:
 
 
 @rule("npz.crc", section="zip", stage="content")
-def crc(running: Running) -> Iterator[Fault]:
+def crc(running: RunningCrc) -> Iterator[Fault]:
     """The CRC-32 of a member is that of its bytes."""
     if running.stored != running.computed:
         where = ("objects", running.name)
@@ -250,7 +250,7 @@ def crc(running: Running) -> Iterator[Fault]:
         yield Fault(where, "the bytes do not match their CRC", expected, found)
 
 
-LISTED_RULES: Final[tuple[Rule[Listed], ...]] = (
+LISTED_RULES: Final[tuple[Rule[Listing], ...]] = (
     name,
     duplicate_name,
     ambiguous_name,

@@ -11,14 +11,14 @@ import zlib
 from tensorark.core.model import Catalog
 from tensorark.core.writing import Copied, Copy, Goal, Options, Output, Outputs, Patch, Writing
 from tensorark.formats.npz.marker import Marker
-from tensorark.formats.npz.plan import CRC_AT, Member, end_records, noted, plan, plan_marker
+from tensorark.formats.npz.plan import CRC_AT, Member, end_records, plan, plan_marker, void_types
 from tensorark.wire.attributes import to_text
 
 
 def write(catalog: Catalog, _options: Options, goal: Goal) -> Writing:
     """Write a model as one archive, its arrays in the order of their names, bytewise."""
     tensors = sorted(catalog.tensors.values(), key=lambda each: each.name.encode("utf-8"))
-    metadata, types = to_text(catalog.attributes, catalog.tensor_attributes), noted(tensors)
+    metadata, types = to_text(catalog.attributes, catalog.tensor_attributes), void_types(tensors)
     yield Outputs((Output(goal.name),), goal.name)
     written: list[tuple[Member, int, int]] = []
     end = 0

@@ -10,9 +10,9 @@ from typing import Final
 from tensorark.core.ledger import BY_MODEL, Keeps
 from tensorark.formats.format import Format
 from tensorark.formats.safetensors import index, read
-from tensorark.formats.safetensors.identity import UNKNOWN, place, stamped
-from tensorark.formats.safetensors.index import merged, shards_named
-from tensorark.formats.safetensors.plan import Plan, plan, refusals, reheaded
+from tensorark.formats.safetensors.identity import UNKNOWN, place, stamp
+from tensorark.formats.safetensors.index import list_shards, merge
+from tensorark.formats.safetensors.plan import Plan, plan, plan_header, refusals
 from tensorark.formats.safetensors.shards import index_bytes, index_name, plan_shards, shard_names
 from tensorark.formats.safetensors.write import rehead, write
 
@@ -41,7 +41,7 @@ SAFETENSORS_INDEX: Final = Format(
     read=index.read,
     rules=index.RULES,
     head=4096,  # metadata may come first
-    metadata=lambda catalog: merged([each.metadata for each in catalog.native.headers.values()]),
+    metadata=lambda catalog: merge([each.metadata for each in catalog.native.headers.values()]),
     holds=index.holds,
 )
 FORMATS: Final[tuple[Format, ...]] = (SAFETENSORS_INDEX, SAFETENSORS)
@@ -54,12 +54,12 @@ __all__ = [
     "Plan",
     "index_bytes",
     "index_name",
+    "list_shards",
     "place",
     "plan",
+    "plan_header",
     "plan_shards",
     "refusals",
-    "reheaded",
     "shard_names",
-    "shards_named",
-    "stamped",
+    "stamp",
 ]

@@ -14,7 +14,7 @@ from tensorark.core.rules import Fault, Rule, rule
 from tensorark.errors import quoted
 from tensorark.formats.safetensors.dtypes import dtype_of
 from tensorark.formats.safetensors.header import U64, Columns, overflows
-from tensorark.formats.safetensors.rules import described
+from tensorark.formats.safetensors.rules import describe
 
 
 @rule("safetensors.offset-order", section="format", stage="open")
@@ -36,7 +36,7 @@ def shape_product(doc: Columns) -> Iterator[Fault]:
     for name, dimensions, count in zip(doc.names, doc.shapes, doc.elements, strict=True):
         if (count == 0 or count >= U64) and overflows(dimensions):
             detail = f"{quoted(name)} has too many elements"
-            yield Fault((name, "shape"), detail, "fewer than 2^64", described(list(dimensions)))
+            yield Fault((name, "shape"), detail, "fewer than 2^64", describe(list(dimensions)))
 
 
 @rule("safetensors.bit-align", section="format", stage="open")

@@ -21,7 +21,7 @@ _FORMAT: Final = "format"
 _VALUE: Final = re.compile(r"(?P<id>xxh3:[0-9a-f]{16})(?P<added>| format| all)")
 
 
-def stamped(metadata: Mapping[str, str] | None, identity: str) -> dict[str, str]:
+def stamp(metadata: Mapping[str, str] | None, identity: str) -> dict[str, str]:
     """Return the metadata of a shard that belongs to the set `identity`."""
     if metadata is None:
         return {_FORMAT: "pt", KEY: f"{identity} all"}
@@ -30,7 +30,7 @@ def stamped(metadata: Mapping[str, str] | None, identity: str) -> dict[str, str]
     return {**metadata, KEY: identity}
 
 
-def unstamped(
+def unstamp(
     metadata: Mapping[str, str] | None,
 ) -> tuple[Mapping[str, str] | None, str | None]:
     """Return the metadata that the model has, and the identity of the set, if there is one."""

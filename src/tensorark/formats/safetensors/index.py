@@ -20,10 +20,10 @@ from tensorark.formats.format import SizeOf
 from tensorark.formats.safetensors.header import Header, Tensors
 from tensorark.formats.safetensors.identity import KEY
 from tensorark.formats.safetensors.read import RULES as FILE_RULES
-from tensorark.formats.safetensors.read import Opened, opened
+from tensorark.formats.safetensors.read import SingleFile, open_files
 from tensorark.formats.safetensors.rules import kind
 from tensorark.formats.safetensors.syntax import parse_json
-from tensorark.wire.attributes import TensorAttributes, typed
+from tensorark.wire.attributes import TensorAttributes, restore_types
 from tensorark.wire.json_places import Places
 
 # ------------------------------------------------------------------------------------ rules, schema
@@ -96,7 +96,7 @@ class ShardSet:
     """What an index says, and the shards that are there."""
 
     weight_map: Mapping[str, str]
-    shards: Mapping[str, Opened]
+    shards: Mapping[str, SingleFile]
     set_id: object = None
 
 
@@ -221,9 +221,9 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     index = _index(text, reading)
     names = cast("dict[str, str]", index["weight_map"])
     files = sorted(set(names.values()))
-    shards: dict[str, Opened] = {}
+    shards: dict[str, SingleFile] = {}
     if files:
-        found = yield from opened(_sizes(files, names, size_of), reading)
+        found = yield from open_files(_sizes(files, names, size_of), reading)
         shards = {label: found[label] for label in files}
     said = cast("dict[str, object]", index.get("metadata", {})).get(KEY)
     reading.require(SET_RULES, ShardSet(names, shards, said))
@@ -232,8 +232,8 @@ def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
         headers={label: shard.header for label, shard in shards.items()},
         others=tuple(key for key in index if key not in {"metadata", "weight_map"}),
     )
-    alike = merged([header.metadata for header in native.headers.values()])
-    carried, apart = typed(alike), _apart(native, alike or {})
+    alike = merge([header.metadata for header in native.headers.values()])
+    carried, apart = restore_types(alike), _apart(native, alike or {})
     return Catalog(
         "safetensors-index",
         ShardedTensors(
@@ -260,7 +260,7 @@ def _apart(index: ShardIndex, alike: Mapping[str, str]) -> dict[str, object] | N
     return {**found, **({"shards": shards} if shards else {})} or None
 
 
-def shards_named(text: bytes) -> list[str]:
+def list_shards(text: bytes) -> list[str]:
     """Return the names of the shards that the index `text` names, sorted.
 
     Raises:
@@ -270,7 +270,7 @@ def shards_named(text: bytes) -> list[str]:
     return sorted(set(cast("dict[str, str]", index["weight_map"]).values()))
 
 
-def merged(each: list[Mapping[str, str] | None]) -> dict[str, str] | None:
+def merge(each: list[Mapping[str, str] | None]) -> dict[str, str] | None:
     """Merge the metadata of shards; a key that two shards disagree about stays with the shards."""
     present = [metadata for metadata in each if metadata is not None]
     values: dict[str, set[str]] = {}

@@ -66,7 +66,7 @@ def plan(tensors: Sequence[Tensor], metadata: Mapping[str, str] | None) -> Plan:
     )
 
 
-def reheaded(
+def plan_header(
     tensors: Iterable[Tensor], data_start: int, metadata: Mapping[str, str] | None
 ) -> bytes:
     """Return another header for a file whose data, from `data_start` on, stays as it is.

@@ -1,6 +1,6 @@
 """Opens a safetensors file: one round trip for its first 64 KiB, a second for a longer header.
 
-`opened` reads many files in the same two round trips, which a sharded set needs.
+`open_files` reads many files in the same two round trips, which a sharded set needs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tensorark.formats.safetensors.header import (
     raw_header,
     strange_members,
 )
-from tensorark.formats.safetensors.identity import unstamped
+from tensorark.formats.safetensors.identity import unstamp
 from tensorark.formats.safetensors.syntax import JSON_RULES, duplicate_name, parse_json
-from tensorark.wire.attributes import typed
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.attributes import restore_types
+from tensorark.wire.gc_pause import pause_gc
 from tensorark.wire.json_places import Places
 
 GUESS: Final = 1 << 16
@@ -39,7 +39,7 @@ GUESS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class SingleFile:
     """One file: the format's own record of it and its tensors."""
 
     header: Header
@@ -48,14 +48,16 @@ class Opened:
 
 def read(size_of: SizeOf, reading: Reading) -> Steps[Catalog]:
     """Open one file, in at most two round trips."""
-    files = yield from opened({None: size_of(None)}, reading)
+    files = yield from open_files({None: size_of(None)}, reading)
     only = files[None]
-    carried = typed(only.header.metadata)
+    carried = restore_types(only.header.metadata)
     only.tensors.attributes = carried.tensors
     return Catalog("safetensors", only.tensors, attributes=carried.file, native=only.header)
 
 
-def opened(sizes: Mapping[str | None, int], reading: Reading) -> Steps[dict[str | None, Opened]]:
+def open_files(
+    sizes: Mapping[str | None, int], reading: Reading
+) -> Steps[dict[str | None, SingleFile]]:
     """Open the files of these sizes, all headers together, in at most two round trips."""
     for label, size in sizes.items():
         with shard(label, reading) as inner:
@@ -72,10 +74,10 @@ def opened(sizes: Mapping[str | None, int], reading: Reading) -> Steps[dict[str 
         texts.update(
             zip(longer, (yield [Span(8, frames[x].length, x) for x in longer]), strict=True)
         )
-    files: dict[str | None, Opened] = {}
+    files: dict[str | None, SingleFile] = {}
     for label, frame in frames.items():
-        with shard(label, reading) as inner, paused():
-            files[label] = _opened(texts.pop(label), frame, label, inner)
+        with shard(label, reading) as inner, pause_gc():
+            files[label] = _parse_file(texts.pop(label), frame, label, inner)
     return files
 
 
@@ -107,13 +109,13 @@ def _frame(head: memoryview, size: int, reading: Reading) -> Frame:
     return frame
 
 
-def _opened(text: memoryview, frame: Frame, label: str | None, reading: Reading) -> Opened:
+def _parse_file(text: memoryview, frame: Frame, label: str | None, reading: Reading) -> SingleFile:
     members = parse_json(text, reading, start=8, named=True)
     # The frame rules let nothing but an object through to here.
     order = tuple(cast("dict[str, object]", members))
     raw = raw_header(cast("dict[str, object]", members))
-    judged = _judged(raw, text, frame, reading)
-    metadata, set_id = unstamped(cast("dict[str, str] | None", raw.metadata))
+    judged = _judge(raw, text, frame, reading)
+    metadata, set_id = unstamp(cast("dict[str, str] | None", raw.metadata))
     header = Header(
         length=frame.length,
         data_start=frame.data_start,
@@ -122,10 +124,10 @@ def _opened(text: memoryview, frame: Frame, label: str | None, reading: Reading)
         set_id=set_id,
         strange=strange_members(raw),
     )
-    return Opened(header, Tensors(judged, label))
+    return SingleFile(header, Tensors(judged, label))
 
 
-def _judged(raw: RawHeader, text: memoryview, frame: Frame, reading: Reading) -> Columns:
+def _judge(raw: RawHeader, text: memoryview, frame: Frame, reading: Reading) -> Columns:
     offset_of = Places(text, start=8).offset
     reading.require(rules.SCHEMA_RULES, raw, offset_of)
     judged = columns(raw, frame)
@@ -162,4 +164,4 @@ RULES: Final[tuple[Rule[Any], ...]] = (
     *extents.OPEN_RULES,
 )
 
-__all__ = ["METADATA", "RULES", "Opened", "opened", "read", "shard", "sniff"]
+__all__ = ["METADATA", "RULES", "SingleFile", "open_files", "read", "shard", "sniff"]

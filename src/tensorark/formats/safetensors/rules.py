@@ -80,9 +80,9 @@ def dtype(raw: RawHeader) -> Iterator[Fault]:
 @rule("safetensors.shape", section="format", stage="schema")
 def shape(raw: RawHeader) -> Iterator[Fault]:
     """``shape`` is present and a list of unsigned integers below 2^64."""
-    if not _unsigned([entry.get("shape") for entry in raw.entries.values()]):
+    if not _are_unsigned([entry.get("shape") for entry in raw.entries.values()]):
         for name, entry in raw.entries.items():
-            if not _unsigned([entry.get("shape")]):
+            if not _are_unsigned([entry.get("shape")]):
                 yield _member(name, entry, "shape", "a list of unsigned integers below 2^64")
 
 
@@ -95,7 +95,7 @@ def data_offsets(raw: RawHeader) -> Iterator[Fault]:
                 yield _member(name, entry, "data_offsets", "two unsigned integers below 2^64")
 
 
-def _unsigned(lists: list[Any]) -> bool:
+def _are_unsigned(lists: list[Any]) -> bool:
     if set(map(type, lists)) - {list}:
         return False
     if set(map(type, chain.from_iterable(lists))) - {int}:
@@ -107,13 +107,13 @@ def _unsigned(lists: list[Any]) -> bool:
 
 
 def _pairs(lists: list[Any]) -> bool:
-    return _unsigned(lists) and not set(map(len, lists)) - {2}
+    return _are_unsigned(lists) and not set(map(len, lists)) - {2}
 
 
 def _member(name: str, entry: Any, member: str, expected: str) -> Fault:
     if member not in entry:
         return Fault((name,), f"{quoted(name)} has no {member}", expected, "nothing")
-    found = described(entry[member])
+    found = describe(entry[member])
     return Fault((name, member), f"{member} of {quoted(name)} is wrong", expected, found)
 
 
@@ -125,12 +125,12 @@ def kind(value: object) -> str:
     return names.get(type(value), "a map")
 
 
-def described(value: object) -> str:
+def describe(value: object) -> str:
     """Show a raw JSON value in a few words: scalars and short lists as they are, else the kind."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _short(value)
     if isinstance(value, list) and len(value) <= 8:
-        return "[" + ", ".join(map(described, value)) + "]" if _flat(value) else "a nested list"
+        return "[" + ", ".join(map(describe, value)) + "]" if _flat(value) else "a nested list"
     return kind(value)
 
 

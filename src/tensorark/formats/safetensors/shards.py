@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, quoted
-from tensorark.formats.safetensors.identity import KEY, UNKNOWN, stamped
+from tensorark.formats.safetensors.identity import KEY, UNKNOWN, stamp
 from tensorark.formats.safetensors.plan import ALIGNMENT, entry, plan
 
 
@@ -26,7 +26,7 @@ def plan_shards(
         InvalidInput: when a tensor does not fit into a file of its own, or cannot be stored at all.
     """
     plan(tensors, metadata)  # refuses what cannot be stored
-    metadata = stamped(metadata, UNKNOWN)
+    metadata = stamp(metadata, UNKNOWN)
     # Every header is a multiple of 64: at most this much beside its entries.
     fixed = plan((), metadata).size + ALIGNMENT
     shards: list[list[Tensor]] = [[]]

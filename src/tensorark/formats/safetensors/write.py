@@ -22,9 +22,9 @@ from tensorark.core.writing import (
     Writing,
 )
 from tensorark.formats.safetensors.header import Header
-from tensorark.formats.safetensors.identity import UNKNOWN, place, stamped
-from tensorark.formats.safetensors.index import shards_named
-from tensorark.formats.safetensors.plan import plan, reheaded
+from tensorark.formats.safetensors.identity import UNKNOWN, place, stamp
+from tensorark.formats.safetensors.index import list_shards
+from tensorark.formats.safetensors.plan import plan, plan_header
 from tensorark.formats.safetensors.shards import index_bytes, index_name, plan_shards, shard_names
 from tensorark.wire.attributes import to_text
 
@@ -48,7 +48,7 @@ def _write_single(
         (Output(goal.name),),
         goal.name,
         owns=_owns(goal),
-        members=shards_named,
+        members=list_shards,
         replaces=index_name(goal.stem),
     )
     yield from _write_file(tensors, metadata)
@@ -67,18 +67,18 @@ def _write_shards(
         index,
         kind="set",
         owns=_owns(goal),
-        members=shards_named,
+        members=list_shards,
         replaces=goal.name,
     )
-    stamp = stamped(metadata, UNKNOWN)
+    text = stamp(metadata, UNKNOWN)
     hashed: list[Tensor] = []
     for held in shards.values():
-        digests = yield from _write_file(held, stamp)
-        hashed += [_digested(each, digests[each.name]) for each in held]
+        digests = yield from _write_file(held, text)
+        hashed += [_with_digest(each, digests[each.name]) for each in held]
         yield Next()
     identity: str = yield Identify(tuple(hashed))
     for number, held in enumerate(shards.values()):
-        at = place(plan(held, stamp).header)
+        at = place(plan(held, text).header)
         yield Patch(number, ((at, identity.encode("ascii")),))
     yield index_bytes(shards, identity)
 
@@ -97,7 +97,7 @@ def _write_file(
     return digests
 
 
-def _digested(tensor: Tensor, digest: str) -> Tensor:
+def _with_digest(tensor: Tensor, digest: str) -> Tensor:
     return replace(tensor, parts={"data": replace(tensor.parts["data"], digest=digest)})
 
 
@@ -114,6 +114,6 @@ def rehead(catalog: Catalog) -> tuple[bytes, int]:
     header: Header = catalog.native
     metadata = to_text(catalog.attributes, catalog.tensor_attributes)
     if header.set_id is not None:
-        metadata = stamped(metadata, header.set_id)
+        metadata = stamp(metadata, header.set_id)
     start = header.data_start
-    return reheaded(catalog.tensors.values(), start, metadata), start
+    return plan_header(catalog.tensors.values(), start, metadata), start

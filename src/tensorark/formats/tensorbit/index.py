@@ -234,7 +234,7 @@ def name_unique(raw: RawIndex) -> Iterator[Fault]:
 def entry_offset(raw: RawIndex) -> Iterator[Fault]:
     """In a container, `offset` is present: an unsigned integer."""
     for row, entry in () if raw.is_manifest else raw.entries:
-        if "offset" not in entry or not _unsigned(entry["offset"]):
+        if "offset" not in entry or not _is_unsigned(entry["offset"]):
             detail = "the offset of a tensor is no unsigned integer"
             yield _field(row, entry, "offset", detail, "an unsigned integer")
 
@@ -262,7 +262,7 @@ def entry_count(raw: RawIndex) -> Iterator[Fault]:
     """Counts and patterns, where present, are unsigned integers, written without a fraction."""
     for row, entry in raw.entries:
         for name in _COUNTS:
-            if name in entry and not _unsigned(entry[name]):
+            if name in entry and not _is_unsigned(entry[name]):
                 detail = f"{name} is no unsigned integer"
                 yield _field(row, entry, name, detail, "an unsigned integer")
 
@@ -302,12 +302,12 @@ def _field(row: int, entry: Mapping[str, Any], name: str, detail: str, expected:
     return Fault(("tensors", row, name), detail, expected, found)
 
 
-def _unsigned(value: object) -> bool:
+def _is_unsigned(value: object) -> bool:
     return type(value) is int and 0 <= value < _U64
 
 
 def _is_shape(value: object) -> bool:
-    return isinstance(value, list) and all(_unsigned(each) for each in value)
+    return isinstance(value, list) and all(_is_unsigned(each) for each in value)
 
 
 def is_inside(path: object) -> bool:

@@ -40,7 +40,7 @@ _U64: Final = 1 << 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class BlobPlan:
     """One blob of a file: its header, and the parts of `tensor` that follow it in `roles`.
 
     `offset` is where it begins, `file` the name of its file in a directory.
@@ -65,7 +65,7 @@ class Plan:
     For a directory `tail` is the manifest.
     """
 
-    blobs: tuple[Placed, ...]
+    blobs: tuple[BlobPlan, ...]
     tail: bytes
     size: int
 
@@ -82,16 +82,16 @@ def plan_container(
         InvalidInput: for what `refusal` refuses, a name given twice, or an index that is too long.
     """
     _require(tensors)
-    blobs: list[Placed] = []
+    blobs: list[BlobPlan] = []
     places: dict[str, int] = {}
     held: dict[str, Tensor] = {}
     entries: list[dict[str, object]] = []
     reached = 0
     for tensor in tensors:
-        shared = _tied(tensor, places, held)
+        shared = _shared_offset(tensor, places, held)
         if shared is None:
             offset = -(-reached // align) * align
-            blob = Placed(
+            blob = BlobPlan(
                 tensor=tensor, offset=offset, header=_header(tensor), roles=_roles(tensor)
             )
             blobs.append(blob)
@@ -117,7 +117,7 @@ def plan_directory(tensors: Sequence[Tensor], facts: Mapping[str, object]) -> Pl
     """
     _require(tensors)
     taken: dict[str, int] = {}
-    blobs: list[Placed] = []
+    blobs: list[BlobPlan] = []
     entries: list[dict[str, object]] = []
     files: dict[str, str] = {}
     held: dict[str, Tensor] = {}
@@ -128,7 +128,7 @@ def plan_directory(tensors: Sequence[Tensor], facts: Mapping[str, object]) -> Pl
         else:
             file = _file_name(tensor.name, taken)
             blobs.append(
-                Placed(
+                BlobPlan(
                     tensor=tensor,
                     offset=0,
                     header=_header(tensor),
@@ -143,7 +143,7 @@ def plan_directory(tensors: Sequence[Tensor], facts: Mapping[str, object]) -> Pl
     return Plan(blobs=tuple(blobs), tail=text, size=len(text))
 
 
-def plan_blob(tensor: Tensor) -> Placed:
+def plan_blob(tensor: Tensor) -> BlobPlan:
     """Plan a `.tb` of one tensor. Name and shape have no place in it.
 
     Raises:
@@ -157,7 +157,7 @@ def plan_blob(tensor: Tensor) -> Placed:
             where=("objects", tensor.name),
             hint="write a .tbm, or a directory",
         )
-    return Placed(tensor=tensor, offset=0, header=_header(tensor), roles=_roles(tensor))
+    return BlobPlan(tensor=tensor, offset=0, header=_header(tensor), roles=_roles(tensor))
 
 
 def refusals(tensors: Iterable[Tensor]) -> Iterator[tuple[str, str]]:
@@ -190,7 +190,7 @@ def refusal(tensor: Tensor) -> str | None:
     return None
 
 
-def ordered(tensors: Mapping[str, Tensor], facts: Mapping[str, object]) -> list[Tensor]:
+def restore_order(tensors: Mapping[str, Tensor], facts: Mapping[str, object]) -> list[Tensor]:
     """Return tensors in the order that `facts` gives, where that names each of them once."""
     order = facts.get("order")
     if isinstance(order, list) and len(order) == len(tensors):
@@ -343,14 +343,14 @@ def _in_order(config: Mapping[str, object]) -> dict[str, object]:
 def _members(extra: object) -> list[tuple[str, object]]:
     """Return the members that nobody defined, by name."""
     found = extra.items() if isinstance(extra, Mapping) else ()
-    return sorted(((str(key), _sorted(value)) for key, value in found), key=lambda each: each[0])
+    return sorted(((str(key), _sort(value)) for key, value in found), key=lambda each: each[0])
 
 
-def _sorted(value: object) -> object:
+def _sort(value: object) -> object:
     """Return a value with the members of its objects by name."""
     if isinstance(value, Mapping):
         return dict(_members(value))
-    return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_sort(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _json(document: object, *, indent: int | None = None) -> bytes:
@@ -364,7 +364,9 @@ def _json(document: object, *, indent: int | None = None) -> bytes:
         raise InvalidInput(f"JSON cannot hold this: {error}", code="json") from error
 
 
-def _tied(tensor: Tensor, places: Mapping[str, int], held: Mapping[str, Tensor]) -> int | None:
+def _shared_offset(
+    tensor: Tensor, places: Mapping[str, int], held: Mapping[str, Tensor]
+) -> int | None:
     """Return the offset of the blob that `tensor` shares, None where it has its own."""
     other = _facts(tensor).get("tied_to")
     if isinstance(other, str) and _same(tensor, held.get(other)):

@@ -34,8 +34,8 @@ from tensorark.formats.tensorbit.layouts import Blob, build_tensor
 from tensorark.formats.tensorbit.syntax import parse_json
 from tensorark.formats.tensorbit.walk import unsure
 from tensorark.layouts.nm.rules import KEY
-from tensorark.wire.attributes import typed
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.attributes import restore_types
+from tensorark.wire.gc_pause import pause_gc
 from tensorark.wire.json_places import Places
 
 CONTAINER: Final = "tbm"
@@ -198,7 +198,7 @@ def _within_limit(length: int, reading: Reading) -> None:
 
 
 def _index(text: memoryview, start: int, judge: _Judge, *, is_manifest: bool) -> Index:
-    with paused():
+    with pause_gc():
         root = parse_json(text, judge.reading, start=start)
         raw = RawIndex(root, is_manifest)
         judge.require(INDEX_RULES, raw, Places(text, start=start))
@@ -231,7 +231,7 @@ def _blobs(
 def _catalog(
     kind: Kind, size: int, index: Index, text: Span, blobs: list[Blob], judge: _Judge
 ) -> Catalog:
-    tensors = tied(blobs, {blob.claim.name: build_tensor(blob) for blob in blobs})
+    tensors = find_ties(blobs, {blob.claim.name: build_tensor(blob) for blob in blobs})
     record = Record(
         kind=kind,
         size=size,
@@ -245,14 +245,14 @@ def _catalog(
     )
     files = tuple(dict.fromkeys(blob.file for blob in blobs if blob.file is not None))
     own = {name: each.attributes for name, each in tensors.items() if each.attributes is not None}
-    carried = typed(_attributes(index, list(tensors)), own)
+    carried = restore_types(_attributes(index, list(tensors)), own)
     for name, attributes in carried.tensors.items():
         if name in tensors:
             tensors[name] = replace(tensors[name], attributes=attributes)
     return Catalog(kind, tensors, carried.file, record, files)
 
 
-def tied(blobs: Sequence[Blob], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def find_ties(blobs: Sequence[Blob], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Say of each tensor that shares the blob of an earlier one which one that is."""
     if len({(blob.file, blob.offset) for blob in blobs}) == len(blobs):
         return tensors

@@ -17,10 +17,10 @@ from tensorark.formats.tensorbit.index import Claim, Index
 from tensorark.formats.tensorbit.layouts import Blob
 from tensorark.formats.tensorbit.read import Record
 from tensorark.formats.tensorbit.runtime import layers_of
-from tensorark.formats.tensorbit.walk import Found, match, walk
+from tensorark.formats.tensorbit.walk import FoundBlob, match, walk
 
 
-def blobs_of(record: Record) -> Steps[list[Found]]:
+def blobs_of(record: Record) -> Steps[list[FoundBlob]]:
     """Return the blobs of a container, found by walking; of other models, none."""
     return (yield from walk(record.text.offset)) if record.kind == "tbm" else []
 
@@ -31,7 +31,7 @@ def names_of(index: Index) -> list[str]:
 
 
 def repair(
-    record: Record, found: Sequence[Found], chosen: Collection[str]
+    record: Record, found: Sequence[FoundBlob], chosen: Collection[str]
 ) -> tuple[Record, list[str]]:
     """Return the record with the chosen tensors where their blobs are, and every change of that.
 
@@ -62,7 +62,7 @@ def repair(
 
 
 def _repair_container(
-    record: Record, found: Sequence[Found], rows: Sequence[int]
+    record: Record, found: Sequence[FoundBlob], rows: Sequence[int]
 ) -> tuple[Record, list[str]]:
     """Put the blobs of some entries where they are, not where they were said to be."""
     matched = match(record.index.claims, found, rows)

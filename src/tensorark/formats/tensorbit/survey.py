@@ -14,7 +14,7 @@ from tensorark.core.model import Span
 from tensorark.core.rules import Fault, Reading, Rule, rule
 from tensorark.formats.tensorbit.frame import FIELDS, parse_header
 from tensorark.formats.tensorbit.read import Record
-from tensorark.formats.tensorbit.walk import Found, Search, extent
+from tensorark.formats.tensorbit.walk import FoundBlob, Search, extent
 from tensorark.layouts.nm.rules import Pattern
 
 MOST: Final = 100
@@ -25,7 +25,7 @@ MOST: Final = 100
 class Survey:
     """Blobs without an entry, and other bytes that no entry speaks of and that are not zero."""
 
-    orphans: tuple[Found, ...] = ()
+    orphans: tuple[FoundBlob, ...] = ()
     dirty: tuple[Span, ...] = ()
 
 
@@ -44,12 +44,12 @@ def gaps(record: Record) -> Iterator[Span]:
 
 def survey(record: Record, reading: Reading) -> Steps[None]:
     """Read every byte that no entry speaks of and gather what is worth a note."""
-    reading.require(NOTES, (yield from surveyed(record)))
+    reading.require(NOTES, (yield from survey_container(record)))
 
 
-def surveyed(record: Record) -> Steps[Survey]:
+def survey_container(record: Record) -> Steps[Survey]:
     """Return what lies in a container and in no entry of its index."""
-    orphans: list[Found] = []
+    orphans: list[FoundBlob] = []
     dirty: list[Span] = []
     for gap in gaps(record):
         search = Search(gap.end)
@@ -60,12 +60,12 @@ def surveyed(record: Record) -> Steps[Survey]:
                 break
             (data,) = yield [Span(at, FIELDS.size)]
             header = parse_header(data)
-            orphans.append(Found(at, extent(at, header, gap.end), header))
+            orphans.append(FoundBlob(at, extent(at, header, gap.end), header))
             at = yield from search.past_zeros(orphans[-1].end)
     return Survey(tuple(orphans), tuple(dirty[:MOST]))
 
 
-def described(blob: Found) -> str:
+def describe_blob(blob: FoundBlob) -> str:
     """Say of a blob what its header says: weights, pattern, bytes."""
     pattern = str(Pattern(blob.header.n, blob.header.m)) if blob.header.m else "no mask"
     return f"{blob.header.weights} weights, {pattern}, in {blob.end - blob.offset} bytes"
@@ -75,7 +75,7 @@ def described(blob: Found) -> str:
 def orphan(doc: Survey) -> Iterator[Fault]:
     """Each blob of a container has an entry in its index."""
     for blob in doc.orphans:
-        detail = f"a blob has no entry in the index: {described(blob)}"
+        detail = f"a blob has no entry in the index: {describe_blob(blob)}"
         yield Fault((), detail, "an entry", None, blob.offset)
 
 

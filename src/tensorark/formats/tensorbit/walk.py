@@ -39,7 +39,7 @@ _LIKELY: Final = re.compile(rb"TB01[\x01-\xff]\0\0\0")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBlob:
     """A blob that was found: where it begins, where it ends, and its header."""
 
     offset: int
@@ -47,14 +47,14 @@ class Found:
     header: Header
 
 
-def walk(limit: int) -> Steps[list[Found]]:
+def walk(limit: int) -> Steps[list[FoundBlob]]:
     """Return the blobs that lie before byte `limit`, in order of their offsets.
 
     A blob ends where its mask does; where that leads to no other blob, not over zeros either, the
     next one is searched for. One round trip for each blob.
     """
     search = Search(limit)
-    found: list[Found] = []
+    found: list[FoundBlob] = []
     at = yield from search.next(0)
     while at is not None:
         (data,) = yield [Span(at, FIELDS.size)]
@@ -64,7 +64,7 @@ def walk(limit: int) -> Steps[list[Found]]:
         if following is None:
             following = yield from search.next(at + HEADER_SIZE)
         stop = limit if following is None else following
-        found.append(Found(at, extent(at, header, stop), header))
+        found.append(FoundBlob(at, extent(at, header, stop), header))
         at = None if stop >= limit else stop
     return found
 
@@ -173,7 +173,7 @@ class Repair:
 
 
 def match(
-    claims: Sequence[Claim], found: Sequence[Found], rows: Sequence[int] | None = None
+    claims: Sequence[Claim], found: Sequence[FoundBlob], rows: Sequence[int] | None = None
 ) -> Repair | None:
     """Give each claim of `rows` (all) the blob that is its own; None where there is no telling.
 
@@ -187,15 +187,17 @@ def match(
     if places is None:
         return None
     changes: list[str] = []
-    repaired = {row: _repaired(claims[row], places[claims[row].offset], changes) for row in wanted}
+    repaired = {
+        row: _repair_claim(claims[row], places[claims[row].offset], changes) for row in wanted
+    }
     rest = [claims[row] for row in sorted({*range(len(claims))} - {*wanted})]
     others = [_extent(each, places.get(each.offset), found) for each in rest]
     return Repair(repaired, tuple(changes), tuple(each for each in others if each is not None))
 
 
 def _places(
-    claims: Sequence[Claim], found: Sequence[Found], rows: Sequence[int]
-) -> Mapping[int, Found] | None:
+    claims: Sequence[Claim], found: Sequence[FoundBlob], rows: Sequence[int]
+) -> Mapping[int, FoundBlob] | None:
     """Return the blobs by the offsets that are claimed of them."""
     starts = {each.offset: each for each in found}
     offsets = list(dict.fromkeys(claim.offset for claim in claims))
@@ -215,7 +217,7 @@ def _places(
     return starts if all(row in blobs and row not in doubtful for row in rows) else None
 
 
-def _extent(claim: Claim, blob: Found | None, found: Sequence[Found]) -> Span | None:
+def _extent(claim: Claim, blob: FoundBlob | None, found: Sequence[FoundBlob]) -> Span | None:
     """Return where the blob of a claim lies: where it was found, or where it is said to be."""
     if blob is not None:
         return Span(blob.offset, blob.end - blob.offset)
@@ -272,7 +274,7 @@ def _agree(claim: Claim, header: Header) -> bool:
     return all(ours in {None, theirs} for ours, theirs in zip(_said(claim), said, strict=True))
 
 
-def _repaired(claim: Claim, blob: Found, changes: list[str]) -> Claim:
+def _repair_claim(claim: Claim, blob: FoundBlob, changes: list[str]) -> Claim:
     """Return a claim that agrees with its blob, noting each change."""
     header = blob.header
     dtype = _dtype(claim, header)
@@ -312,7 +314,7 @@ _SIDE: Final = 512
 """The least size of a square that a projection is taken for."""
 
 
-def guessed_shape(name: str, weights: int, side: int) -> tuple[int, int] | None:
+def guess_shape(name: str, weights: int, side: int) -> tuple[int, int] | None:
     """Return the shape that a projection of this name must have in a model of this hidden size.
 
     None for a name that says nothing, or a size that does not divide.

@@ -10,7 +10,7 @@ from tensorark.core.model import Catalog, Tensor
 from tensorark.core.writing import Copy, Goal, Next, Options, Output, Outputs, Skip, Writing
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.formats.tensorbit import plan as planning
-from tensorark.formats.tensorbit.plan import Placed
+from tensorark.formats.tensorbit.plan import BlobPlan
 from tensorark.formats.tensorbit.read import MANIFEST, METADATA
 from tensorark.layouts.nm.rules import KEY, members
 from tensorark.wire.attributes import to_text
@@ -60,7 +60,7 @@ def write_directory(catalog: Catalog, _options: Options, _goal: Goal) -> Writing
     yield planned.tail
 
 
-def _write_blob(blob: Placed) -> Writing:
+def _write_blob(blob: BlobPlan) -> Writing:
     yield blob.header
     for role in blob.roles:
         yield Copy(blob.tensor.parts[role], ("objects", blob.tensor.name, "parts", role))
@@ -75,7 +75,7 @@ def contents(catalog: Catalog) -> tuple[list[Tensor], Mapping[str, object]]:
     own = catalog.tensor_attributes
     tensors = [
         replace(tensor, attributes=own.get(tensor.name))
-        for tensor in planning.ordered(catalog.tensors, facts)
+        for tensor in planning.restore_order(catalog.tensors, facts)
     ]
     others = {key: value for key, value in (catalog.attributes or {}).items() if key != KEY}
     foreign = {

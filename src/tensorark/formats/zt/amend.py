@@ -14,7 +14,7 @@ from tensorark.errors import InvalidInput
 from tensorark.formats.zt.frame import ALIGN, CANONICAL_ALIGN
 from tensorark.formats.zt.manifest import Manifest, members_of
 from tensorark.wire.cbor import Pairs, Unencodable, decode, encode
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.gc_pause import pause_gc
 
 Attributes = Mapping[str, object] | None
 
@@ -22,7 +22,7 @@ KEEP: Final[Mapping[str, object]] = {}
 """Given for attributes by identity: those of the old generation stay."""
 
 
-def amended(
+def amend_manifest(
     manifest: Manifest,
     tensors: Iterable[Tensor] = (),
     *,
@@ -37,7 +37,7 @@ def amended(
     Raises:
         InvalidInput: when a name or an attribute has no place in a manifest.
     """
-    with paused():
+    with pause_gc():
         root = decode(manifest.text, free=len(manifest.text))  # it was opened
         objects = dict(members_of(members_of(root)["objects"]))
         for name, changed in (tensor_attributes or {}).items():
@@ -56,7 +56,7 @@ def amended(
             ) from None
 
 
-def inherited_align(manifest: Manifest) -> int:
+def infer_align(manifest: Manifest) -> int:
     """Return the placement that a file was written with, as far as its offsets tell.
 
     The largest power of two that divides them all, from 4096 to 65536.

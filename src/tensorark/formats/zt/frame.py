@@ -131,7 +131,7 @@ def manifest_size(frame: RawFrame) -> Iterator[Fault]:
 @rule("zt.manifest-align", section="2.4", stage="frame")
 def manifest_align(frame: RawFrame) -> Iterator[Fault]:
     """The manifest starts at a multiple of 4096, never before byte 4096."""
-    if not frame.is_data_shard and not aligned(frame.manifest_offset):
+    if not frame.is_data_shard and not is_aligned(frame.manifest_offset):
         yield Fault(
             (),
             "the manifest's offset is not a multiple of 4096 from 4096 on",
@@ -181,6 +181,6 @@ def shard_fault(head: bytes, tail: bytes) -> str | None:
     return None if found == VERSION else f"it is of version {found}, not {VERSION}"
 
 
-def aligned(offset: int) -> bool:
+def is_aligned(offset: int) -> bool:
     """Tell whether a blob may start at `offset` (§2.4)."""
     return offset >= ALIGN and offset % ALIGN == 0

@@ -33,7 +33,7 @@ from tensorark.formats.zt.manifest import (
 )
 from tensorark.formats.zt.plain import is_sound, recognize
 from tensorark.wire.cbor import CborFault, decode
-from tensorark.wire.gc_pause import paused
+from tensorark.wire.gc_pause import pause_gc
 
 NAME: Final = "zt"
 _MEMBERS: Final = frozenset(("attributes", "objects", "shards"))
@@ -82,7 +82,7 @@ def unknown_fields(manifest: Manifest) -> list[str]:
     if not manifest.has_strange_fields:
         return []
     text = manifest.text
-    with paused():
+    with pause_gc():
         return [
             *strange_fields(decode(text, ("objects", recognize, is_sound), _MEMBERS, len(text)))
         ]
@@ -93,7 +93,7 @@ def judge_manifest(data: bytes | memoryview, frame: RawFrame, reading: Reading) 
     hashes = (frame.manifest_hash, xxhash.xxh3_64_intdigest(data), frame.data_end)
     reading.require((rules.manifest_hash,), hashes)
     text = bytes(data)  # copied only now: what is mapped and damaged costs no memory
-    with paused():
+    with pause_gc():
         try:
             root = decode(
                 text, ("objects", recognize, is_sound), _MEMBERS, reading.limits.free_values

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tensorark.core.rules import Fault, Rule, rule
 from tensorark.core.types import DTYPES, TYPES
-from tensorark.formats.zt.frame import FOOTER_SIZE, MIN_SIZE, aligned
+from tensorark.formats.zt.frame import FOOTER_SIZE, MIN_SIZE, is_aligned
 from tensorark.formats.zt.manifest import (
     MISSING,
     Manifest,
@@ -194,7 +194,7 @@ def object_shape(doc: RawManifest) -> Iterator[Fault]:
                 doc.object_place(index, "shape"),
                 "`shape` is not an array of unsigned integers",
                 "an array of unsigned integers",
-                kind(shape) if type(shape) is not list else shown(shape),
+                kind(shape) if type(shape) is not list else show(shape),
             )
 
 
@@ -245,7 +245,7 @@ def part_dtype(doc: RawManifest) -> Iterator[Fault]:
         if type(dtype) is not str or dtype not in DTYPES:
             where = doc.part_place(index, "dtype")
             expected = "one of " + " ".join(DTYPES)
-            yield Fault(where, "`dtype` is not a storage type", expected, shown(dtype))
+            yield Fault(where, "`dtype` is not a storage type", expected, show(dtype))
 
 
 @rule("zt.part-type", section="3.4", stage="schema")
@@ -282,7 +282,7 @@ def part_blob(doc: RawManifest) -> Iterator[Fault]:
                 doc.part_place(index, "blob"),
                 "`blob` is not an array of two unsigned integers",
                 "[offset, length]",
-                shown(blob),
+                show(blob),
             )
 
 
@@ -292,7 +292,7 @@ def part_shard(doc: RawManifest) -> Iterator[Fault]:
     for index, name in enumerate(doc.part_shards):
         if name is not MISSING and not is_shard_name(name):
             where = doc.part_place(index, "shard")
-            yield Fault(where, "`shard` is not a shard name", _SHARD_FORM, shown(name))
+            yield Fault(where, "`shard` is not a shard name", _SHARD_FORM, show(name))
 
 
 @rule("zt.part-decoded-length", section="3.4", stage="schema")
@@ -308,9 +308,9 @@ def part_decoded_length(doc: RawManifest) -> Iterator[Fault]:
             yield Fault(where, "`decoded_length` stands without `encoding`", "no such field")
         elif length is MISSING:
             yield Fault(where, "`encoding` stands without `decoded_length`", "a length", "nothing")
-        elif not _unsigned(length):
+        elif not _is_unsigned(length):
             detail = "`decoded_length` is not an unsigned integer"
-            yield Fault(where, detail, "an unsigned integer", shown(length))
+            yield Fault(where, detail, "an unsigned integer", show(length))
 
 
 @rule("zt.part-digest", section="3.4", stage="schema")
@@ -320,7 +320,7 @@ def part_digest(doc: RawManifest) -> Iterator[Fault]:
     for index, digest in enumerate(doc.digests):
         if digest is not MISSING and (type(digest) is not str or not matches(digest)):
             where = doc.part_place(index, "digest")
-            yield Fault(where, "`digest` is malformed", _DIGEST_FORM, shown(digest))
+            yield Fault(where, "`digest` is malformed", _DIGEST_FORM, show(digest))
 
 
 @rule("zt.type-dtype", section="4.2", stage="schema")
@@ -349,9 +349,7 @@ def shard_name(doc: RawManifest) -> Iterator[Fault]:
     for name, _ in entries_of(doc.shards):
         if not is_shard_name(name):
             where = ("shards", key_text(name))
-            yield Fault(
-                where, "a key of the shard table is no shard name", _SHARD_FORM, shown(name)
-            )
+            yield Fault(where, "a key of the shard table is no shard name", _SHARD_FORM, show(name))
 
 
 @rule("zt.shard-entry", section="7.1", stage="schema")
@@ -368,10 +366,10 @@ def shard_size(doc: RawManifest) -> Iterator[Fault]:
     """A shard's `size` is present, an unsigned integer, and no less than the smallest file."""
     for name, entry in _shard_entries(doc):
         size = entry.get("size", MISSING)
-        if not (isinstance(size, int) and _unsigned(size) and size >= MIN_SIZE):
+        if not (isinstance(size, int) and _is_unsigned(size) and size >= MIN_SIZE):
             where = ("shards", name, "size")
             expected = f"an integer of at least {MIN_SIZE}"
-            yield Fault(where, "a shard's `size` is not a file size", expected, shown(size))
+            yield Fault(where, "a shard's `size` is not a file size", expected, show(size))
 
 
 @rule("zt.shard-digest", section="7.1", stage="schema")
@@ -381,7 +379,7 @@ def shard_digest(doc: RawManifest) -> Iterator[Fault]:
         digest = entry.get("digest", MISSING)
         if type(digest) is not str or not _DIGEST.fullmatch(digest):
             where = ("shards", name, "digest")
-            yield Fault(where, "a shard's `digest` is malformed", _DIGEST_FORM, shown(digest))
+            yield Fault(where, "a shard's `digest` is malformed", _DIGEST_FORM, show(digest))
 
 
 def _shard_entries(doc: RawManifest) -> Iterator[tuple[str, dict[str, object]]]:
@@ -441,7 +439,7 @@ def shape_product(doc: Manifest) -> Iterator[Fault]:
             count *= dimension
             if count > _U64_MAX:
                 where = doc.object_place(index, "shape")
-                yield Fault(where, "the element count overflows", "at most 2^64 - 1", shown(shape))
+                yield Fault(where, "the element count overflows", "at most 2^64 - 1", show(shape))
                 break
 
 
@@ -458,7 +456,7 @@ def shard_undeclared(doc: Manifest) -> Iterator[Fault]:
 def blob_align(doc: Manifest) -> Iterator[Fault]:
     """A blob starts at a multiple of 4096, never before byte 4096."""
     for index, offset in enumerate(doc.offsets):
-        if not aligned(offset):
+        if not is_aligned(offset):
             where = doc.part_place(index, "blob", 0)
             detail = "a blob's offset is not a multiple of 4096 from 4096 on"
             yield Fault(where, detail, "a multiple of 4096", offset)
@@ -544,7 +542,7 @@ def is_shard_name(name: object) -> bool:
     return isinstance(name, str) and _SHARD_NAME.fullmatch(name) is not None
 
 
-def _unsigned(value: Any) -> bool:
+def _is_unsigned(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
@@ -558,7 +556,7 @@ def kind(value: object) -> str:
     return names.get(type(value), "an array" if isinstance(value, list) else "a map")
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """Show a decoded value in a message, shortened."""
     if value is MISSING:
         return "nothing"

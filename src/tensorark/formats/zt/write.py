@@ -48,7 +48,7 @@ def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
             if is_kept and canonical:
                 raise _not_canonical(part, where)
             placed: Placed = yield Place(part, where, wanted == "sha256")
-            digest = part.digest if is_kept else _chosen(placed, wanted)
+            digest = part.digest if is_kept else _choose_digest(placed, wanted)
             parts[role] = Part(placed.blob, part.dtype, part.type, digest)
             end = placed.end
         tensors.append(Tensor(name, tensor.shape, tensor.layout, parts, tensor.attributes or None))
@@ -60,7 +60,7 @@ def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
     yield encode_tail(manifest, offset)
 
 
-def _chosen(placed: Placed, wanted: str | None) -> str | None:
+def _choose_digest(placed: Placed, wanted: str | None) -> str | None:
     """Return the digest that was asked for, if any; else that of xxh3."""
     if wanted == "none":
         return None

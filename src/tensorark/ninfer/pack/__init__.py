@@ -1,11 +1,11 @@
 """From a Hugging Face style checkpoint to a `.ninfer`, by a recipe.
 
-Two stages: everything is decided and measured without reading a weight (`planned_artifact`), then
+Two stages: everything is decided and measured without reading a weight (`plan_artifact`), then
 it is written in one pass (`write_artifact`). Quantizing is lossy by nature and only ever done
 because a recipe says so. The way back is `tensorark.ninfer.unpack`.
 """
 
-from tensorark.ninfer.pack.artifact import ArtifactPlan, planned_artifact, write_artifact
+from tensorark.ninfer.pack.artifact import ArtifactPlan, plan_artifact, write_artifact
 from tensorark.ninfer.pack.convert import convert_checkpoint
 from tensorark.ninfer.pack.presets import PRESETS
 from tensorark.ninfer.pack.recipe import (
@@ -24,7 +24,7 @@ __all__ = [
     "Recipe",
     "convert_checkpoint",
     "parse_recipe",
-    "planned_artifact",
+    "plan_artifact",
     "read_recipe",
     "write_artifact",
 ]

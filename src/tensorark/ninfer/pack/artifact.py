@@ -93,7 +93,7 @@ class ArtifactPlan:
         return rows
 
 
-def planned_artifact(
+def plan_artifact(
     checkpoints: Mapping[str, Checkpoint],
     recipe: Recipe,
     *,

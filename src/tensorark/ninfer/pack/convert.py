@@ -13,7 +13,7 @@ from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.errors import ReadFailed
 from tensorark.io.inputs import operation
-from tensorark.ninfer.pack.artifact import planned_artifact, write_artifact
+from tensorark.ninfer.pack.artifact import plan_artifact, write_artifact
 from tensorark.ninfer.pack.checkpoint import open_checkpoints
 from tensorark.ninfer.pack.presets import PRESETS
 from tensorark.ninfer.pack.recipe import BASE, Recipe, read_recipe
@@ -77,7 +77,7 @@ def convert_checkpoint(
     chosen = recipe_of(recipe)
     with open_checkpoints({BASE: folder, **(sources or {})}) as checkpoints:
         require_suffix(target, ".ninfer")
-        made = planned_artifact(
+        made = plan_artifact(
             checkpoints, chosen, components=components, resources=resources, name=name, drop=drop
         )
         files: list[str] = []

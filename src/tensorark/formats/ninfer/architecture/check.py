@@ -19,20 +19,20 @@ from tensorark.formats.ninfer.architecture import model, text
 from tensorark.formats.ninfer.architecture.fields import Fields
 from tensorark.formats.ninfer.architecture.parameter import Parameter
 from tensorark.formats.ninfer.directory import Binding, Directory, StoredTensor, Use
-from tensorark.formats.ninfer.schema import shown
+from tensorark.formats.ninfer.schema import show
 from tensorark.formats.ninfer.uses import COLUMNS, DIVISOR, SIGNS, USE_RULES, auxiliaries
 
 Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Judged:
+class Model:
     """A directory, and what its components call for; configs were found to be in order."""
 
     directory: Directory
 
     @cached_property
-    def expected(self) -> Mapping[str, Parameter]:
+    def parameters(self) -> Mapping[str, Parameter]:
         """The parameters that are called for, by name."""
         components = self.directory.components
         configs = {name: each.config for name, each in components.items()}
@@ -40,17 +40,17 @@ class Judged:
         return model.parameters(configs, proposal)
 
     @cached_property
-    def bound(self) -> Mapping[str, Binding]:
+    def bindings(self) -> Mapping[str, Binding]:
         """The bindings of parameters that are called for."""
         bindings = self.directory.bindings
-        return {name: bindings[name] for name in self.expected if name in bindings}
+        return {name: bindings[name] for name in self.parameters if name in bindings}
 
     @cached_property
     def uses(self) -> Sequence[Use]:
         """The uses, in order."""
         return tuple(self.directory.uses)
 
-    def stored(self, binding: Binding) -> Iterator[StoredTensor]:
+    def objects(self, binding: Binding) -> Iterator[StoredTensor]:
         """Yield the objects that a binding is made of."""
         for each in binding.ranges:
             found = self.directory.object(each.object)
@@ -100,7 +100,7 @@ def arch_config(directory: Directory) -> Iterator[Fault]:
         found: object = configs[name]
         for key in each.place:
             found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
-        words = "nothing" if found is _ABSENT else shown(found)
+        words = "nothing" if found is _ABSENT else show(found)
         yield Fault(where, f"{'.'.join(each.place)}: {each.detail}", each.expected, words)
 
 
@@ -115,30 +115,30 @@ CONFIG_RULES: Final[tuple[Rule[Directory], ...]] = (arch_config,)
 
 
 @rule("ninfer.arch-parameter", section="7.1", stage="architecture")
-def arch_parameter(doc: Judged) -> Iterator[Fault]:
+def arch_parameter(doc: Model) -> Iterator[Fault]:
     """Every parameter that the components call for is bound."""
-    for name in doc.expected:
-        if name not in doc.bound:
+    for name in doc.parameters:
+        if name not in doc.bindings:
             yield Fault(("bindings",), f"{quoted(name)} is not bound", "a binding", "nothing")
 
 
 @rule("ninfer.arch-name", section="7.1", stage="architecture")
-def arch_name(doc: Judged) -> Iterator[Fault]:
+def arch_name(doc: Model) -> Iterator[Fault]:
     """Nothing else is bound: the architecture defines the names."""
     for name in doc.directory.bindings:
-        if name not in doc.expected:
+        if name not in doc.parameters:
             detail = f"{quoted(name)} is no parameter of the components"
             yield Fault(("bindings", name), detail, "a name the architecture defines", quoted(name))
 
 
 @rule("ninfer.arch-shape", section="7.1", stage="architecture")
-def arch_shape(doc: Judged) -> Iterator[Fault]:
+def arch_shape(doc: Model) -> Iterator[Fault]:
     """A whole object that is bound has the shape of the parameter."""
-    for name, binding in doc.bound.items():
+    for name, binding in doc.bindings.items():
         if not binding.whole:
             continue
-        shape = doc.expected[name].shape
-        for stored in doc.stored(binding):
+        shape = doc.parameters[name].shape
+        for stored in doc.objects(binding):
             if stored.shape != shape:
                 where = ("bindings", name, "object")
                 detail = f"{quoted(stored.id)} has another shape than {quoted(name)}"
@@ -146,33 +146,33 @@ def arch_shape(doc: Judged) -> Iterator[Fault]:
 
 
 @rule("ninfer.arch-coverage", section="7.1", stage="architecture")
-def arch_coverage(doc: Judged) -> Iterator[Fault]:
+def arch_coverage(doc: Model) -> Iterator[Fault]:
     """The parts that are bound have as many elements as the parameter."""
-    for name, binding in doc.bound.items():
-        expected = doc.expected[name].elements
+    for name, binding in doc.bindings.items():
+        expected = doc.parameters[name].elements
         if not binding.whole and binding.elements != expected:
             detail = f"the parts do not cover {quoted(name)}"
             yield Fault(("bindings", name), detail, f"{expected} elements", binding.elements)
 
 
 @rule("ninfer.arch-words", section="7.1", stage="architecture")
-def arch_words(doc: Judged) -> Iterator[Fault]:
+def arch_words(doc: Model) -> Iterator[Fault]:
     """What has words of its own is stored in them: fp32 controls, int32 ids, the n-gram table."""
-    for name, binding in doc.bound.items():
-        words = doc.expected[name].words
-        for stored in doc.stored(binding) if words else ():
+    for name, binding in doc.bindings.items():
+        words = doc.parameters[name].words
+        for stored in doc.objects(binding) if words else ():
             if stored.format != words:
                 detail = f"{quoted(name)} is stored in other words"
                 yield Fault(("bindings", name), detail, words, quoted(stored.format))
 
 
 @rule("ninfer.arch-parent", section="5.3", stage="architecture")
-def arch_parent(doc: Judged) -> Iterator[Fault]:
+def arch_parent(doc: Model) -> Iterator[Fault]:
     """No object holds what is private to two components, so that each can be left out."""
     owned: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for name, binding in doc.bound.items():
+    for name, binding in doc.bindings.items():
         for each in binding.ranges:
-            owned[each.object][doc.expected[name].component].append((each.begin, each.end))
+            owned[each.object][doc.parameters[name].component].append((each.begin, each.end))
     for object_, ranges in owned.items():
         private = [name for name in ranges if _has_private(ranges, name)] if len(ranges) > 1 else []
         if len(private) > 1:
@@ -199,11 +199,11 @@ def _has_private(ranges: Mapping[str, list[tuple[int, int]]], name: str) -> bool
 
 
 @rule("ninfer.arch-use", section="8", stage="architecture")
-def arch_use(doc: Judged) -> Iterator[Fault]:
+def arch_use(doc: Model) -> Iterator[Fault]:
     """Every place where a projection takes its input has a use."""
     found = {(each.parameter, each.input) for each in doc.uses}
-    shared = model.HEAD in doc.expected
-    for name, parameter in doc.expected.items():
+    shared = model.HEAD in doc.parameters
+    for name, parameter in doc.parameters.items():
         for each in parameter.inputs:
             # Where there is a proposal head, proposals need not go through that of the text model.
             if shared and name == "text/output_head" and each != "text/final_hidden":
@@ -214,10 +214,10 @@ def arch_use(doc: Judged) -> Iterator[Fault]:
 
 
 @rule("ninfer.arch-input", section="8", stage="architecture")
-def arch_input(doc: Judged) -> Iterator[Fault]:
+def arch_input(doc: Model) -> Iterator[Fault]:
     """A use names a place where the architecture takes the parameter."""
     for index, each in enumerate(doc.uses):
-        parameter = doc.expected.get(each.parameter)
+        parameter = doc.parameters.get(each.parameter)
         if parameter is None:
             continue  # not bound by the architecture: another rule's matter
         known = set(parameter.inputs)
@@ -230,17 +230,17 @@ def arch_input(doc: Judged) -> Iterator[Fault]:
 
 
 @rule("ninfer.arch-policy", section="8", stage="architecture")
-def arch_policy(doc: Judged) -> Iterator[Fault]:
+def arch_policy(doc: Model) -> Iterator[Fault]:
     """The use of a projection states its policy."""
     for index, each in enumerate(doc.uses):
-        parameter = doc.expected.get(each.parameter)
+        parameter = doc.parameters.get(each.parameter)
         if parameter is not None and parameter.inputs and each.activation_policy is None:
             detail = f"the use of {quoted(each.parameter)} has no policy"
             yield Fault(("uses", index), detail, "A16Only, AllowA8 or AllowA4", "nothing")
 
 
 @rule("ninfer.arch-auxiliary", section="8", stage="architecture")
-def arch_auxiliary(doc: Judged) -> Iterator[Fault]:
+def arch_auxiliary(doc: Model) -> Iterator[Fault]:
     """An auxiliary input has a role that is known."""
     for index, each in enumerate(doc.uses):
         for role in each.auxiliaries:
@@ -253,7 +253,7 @@ def arch_auxiliary(doc: Judged) -> Iterator[Fault]:
 _ROLES: Final = (DIVISOR, SIGNS, COLUMNS)
 
 
-PARAMETER_RULES: Final[tuple[Rule[Judged], ...]] = (
+PARAMETER_RULES: Final[tuple[Rule[Model], ...]] = (
     arch_parameter,
     arch_name,
     arch_shape,
@@ -280,7 +280,7 @@ def check(directory: Directory) -> list[Finding]:
     try:
         reading.require(COMPONENT_RULES, directory, directory.offset_of)
         reading.require(CONFIG_RULES, directory, directory.offset_of)
-        reading.require(PARAMETER_RULES, Judged(directory), directory.offset_of)
+        reading.require(PARAMETER_RULES, Model(directory), directory.offset_of)
         for each in auxiliaries(directory):
             reading.require(USE_RULES, each, directory.offset_of)
     except Rejected:

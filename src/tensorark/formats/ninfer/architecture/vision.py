@@ -99,12 +99,14 @@ def _layer(vision: Vision, prefix: str, source: str) -> Iterator[Parameter]:
         yield cut(name, (hidden, hidden), joint, rows, prefix + "attention_input")
         yield cut(name + "_bias", (hidden,), biases, rows)
     square, wide = (hidden, hidden), (vision.intermediate, hidden)
-    yield from _biased(
+    yield from _weight_and_bias(
         prefix + "attention/output", square, source + "attn.proj", prefix + "attention_output"
     )
-    yield from _biased(prefix + "mlp/fc1", wide, source + "mlp.linear_fc1", prefix + "mlp_input")
+    yield from _weight_and_bias(
+        prefix + "mlp/fc1", wide, source + "mlp.linear_fc1", prefix + "mlp_input"
+    )
     narrow, activated = (hidden, vision.intermediate), prefix + "mlp_activation"
-    yield from _biased(prefix + "mlp/fc2", narrow, source + "mlp.linear_fc2", activated)
+    yield from _weight_and_bias(prefix + "mlp/fc2", narrow, source + "mlp.linear_fc2", activated)
 
 
 def _merger(vision: Vision, output: int, source: str) -> Iterator[Parameter]:
@@ -112,11 +114,15 @@ def _merger(vision: Vision, output: int, source: str) -> Iterator[Parameter]:
     yield plain("vision/merger/norm_weight", (vision.hidden,), source + "norm.weight")
     yield plain("vision/merger/norm_bias", (vision.hidden,), source + "norm.bias")
     square, last = (merged, merged), (output, merged)
-    yield from _biased("vision/merger/fc1", square, source + "linear_fc1", "vision/merger/input")
+    yield from _weight_and_bias(
+        "vision/merger/fc1", square, source + "linear_fc1", "vision/merger/input"
+    )
     activated = "vision/merger/activation"
-    yield from _biased("vision/merger/fc2", last, source + "linear_fc2", activated)
+    yield from _weight_and_bias("vision/merger/fc2", last, source + "linear_fc2", activated)
 
 
-def _biased(name: str, shape: tuple[int, int], source: str, given: str) -> Iterator[Parameter]:
+def _weight_and_bias(
+    name: str, shape: tuple[int, int], source: str, given: str
+) -> Iterator[Parameter]:
     yield plain(name, shape, source + ".weight", given)
     yield plain(name + "_bias", shape[:1], source + ".bias")
