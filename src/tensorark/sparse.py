@@ -147,11 +147,11 @@ def to_scipy(view: TensorView) -> Any:
     if view.layout == CSR:
         values, indices, indptr = read_csr(view)
         _scipy_holds(view, values)
-        parts = (values, _signed(indices), _signed(indptr))
+        parts = (values, _as_signed(indices), _as_signed(indptr))
         return scipy.sparse.csr_array(parts, shape=view.shape)
     values, coords = read_coo(view)
     _scipy_holds(view, values)
-    return scipy.sparse.coo_array((values, tuple(_signed(each) for each in coords)), view.shape)
+    return scipy.sparse.coo_array((values, tuple(_as_signed(each) for each in coords)), view.shape)
 
 
 def _scipy_holds(view: TensorView, values: Array) -> None:
@@ -165,7 +165,7 @@ _I32_MAX: Final = (1 << 31) - 1
 _I64_MAX: Final = (1 << 63) - 1
 
 
-def _signed(index: Array) -> Array:
+def _as_signed(index: Array) -> Array:
     """Return indices as signed integers of the same width, or wider where they need it."""
     narrow = index.itemsize == 4 and (not index.size or int(index.max()) <= _I32_MAX)
     return index.astype(np.int32 if narrow else np.int64)
@@ -201,7 +201,8 @@ def to_torch(view: TensorView) -> torch.Tensor:
     dtype = torch_dtype(view.dtype)
     if view.layout == CSR:
         values, indices, indptr = read_csr(view)
-        wide = max(_signed(indices).itemsize, _signed(indptr).itemsize)  # torch wants one width
+        # torch wants one width
+        wide = max(_as_signed(indices).itemsize, _as_signed(indptr).itemsize)
         held = from_array(np.array(values), dtype)
         signed = np.dtype(f"i{wide}")
         return sparse_csr(held, indices.astype(signed), indptr.astype(signed), view.shape)

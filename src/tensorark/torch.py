@@ -102,7 +102,7 @@ def save_model(
                 hint="keep it elsewhere, or make it a tensor",
             )
     if target_of(path).name != "zt":
-        removed = {name: kept for kept, *others in _tied(state) for name in others}
+        removed = {name: kept for kept, *others in _find_tied(state) for name in others}
         if removed:
             state = {name: value for name, value in state.items() if name not in removed}
             metadata = {**removed, **(metadata or {})}
@@ -120,14 +120,14 @@ def load_model(
         RuntimeError: as torch does, when `strict` and a name is missing or unexpected.
     """
     tensors = load_file(path)
-    for names in _tied(model.state_dict()):
+    for names in _find_tied(model.state_dict()):
         held = [name for name in names if name in tensors]
         tensors |= {name: tensors[held[0]] for name in names if held and name not in tensors}
     keys = model.load_state_dict(tensors, strict=strict)
     return list(keys.missing_keys), list(keys.unexpected_keys)
 
 
-def _tied(state: Mapping[str, Any]) -> list[list[str]]:
+def _find_tied(state: Mapping[str, Any]) -> list[list[str]]:
     """Return the names of tensors that are one in memory, each group sorted."""
     groups: dict[object, list[str]] = {}
     for name in sorted(state):

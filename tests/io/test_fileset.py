@@ -396,14 +396,14 @@ def test_an_exception_right_behind_a_name_that_is_given(tmp_path, monkeypatch, l
     """As that of a signal, which comes when it likes."""
     if before:
         write(tmp_path / "r", ["a", "b"], b"1")
-    real = fileset.Staged.reveal
+    real = fileset.StagedFile.reveal
 
     def interrupted(staged):
         real(staged)
         if staged.target.name.removeprefix("1-") == last:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(fileset.Staged, "reveal", interrupted)
+    monkeypatch.setattr(fileset.StagedFile, "reveal", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "r", ["a", "b"], b"2")
     if last == "r":

@@ -194,9 +194,9 @@ def test_nobody_else_ever_opens_a_file_that_is_to_be_private(tmp_path, monkeypat
     try:
         with monkeypatch.context() as patched:
             patched.setattr(os, "open", noted)
-            staged = module.Staged(tmp_path / "new", overwrite=False, mode=0o600)
+            staged = module.StagedFile(tmp_path / "new", overwrite=False, mode=0o600)
             staged.drop()
-            module.Staged(tmp_path / "secret", overwrite=True).drop()
+            module.StagedFile(tmp_path / "secret", overwrite=True).drop()
     finally:
         os.umask(before)
     assert modes == [0o600, 0o600]
@@ -205,10 +205,10 @@ def test_nobody_else_ever_opens_a_file_that_is_to_be_private(tmp_path, monkeypat
 def test_a_filesystem_without_links_keeps_permissions_and_tells_what_is_revealed(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(module.Staged, "_link", lambda *_: False)
+    monkeypatch.setattr(module.StagedFile, "_link", lambda *_: False)
     (tmp_path / "out").write_bytes(b"old")
     (tmp_path / "out").chmod(0o640)
-    staged = module.Staged(tmp_path / "out", overwrite=True)
+    staged = module.StagedFile(tmp_path / "out", overwrite=True)
     staged.sink.write(b"new")
     staged.sink.sync()
     assert not staged.is_revealed()

@@ -38,7 +38,7 @@ def among(keeps: Keeps, attributes: Collection[str]) -> Keeps:
     )
 
 
-def settle(file: File, into: Format, path: Path, options: Options) -> Settled:
+def settle(file: File, into: Format, path: Path, options: Options) -> Settlement:
     """Settle what `file` holds with what is kept of it as `into` at `path`.
 
     Raises:
@@ -51,7 +51,7 @@ def settle(file: File, into: Format, path: Path, options: Options) -> Settled:
     gone = [name for name, _reason in unheld]
     kept = without(kept, gone)
     lost = losses(kept, into.keeps, into.name, path, options.drop)
-    return Settled(into, kept, path, options, (*(Loss("tensors", each) for each in gone), *lost))
+    return Settlement(into, kept, path, options, (*(Loss("tensors", each) for each in gone), *lost))
 
 
 def losses(
@@ -75,7 +75,7 @@ def losses(
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Settlement:
     """A model that may be written: `dropped` is what is lost of it, all of which is allowed.
 
     Whatever writes one model from another writes the `file` of one of these.

@@ -162,7 +162,7 @@ def convert(
         file = opened.with_catalog(replace(opened.catalog, tensors=tensors))
         # First: no step may lose what is no tensor.
         model = as_zt_model(file) if kind.holds_resources else file
-        left_out = _left_out(model, kind, include, exclude)
+        left_out = _list_excluded(model, kind, include, exclude)
         model = _leave_out(model, left_out)
         recast, done = _apply_quantization(model, quantized, quantized_config)
         recast, masks = _apply_sparsity(recast, sparse)
@@ -191,7 +191,7 @@ def convert(
         )
 
 
-def _left_out(
+def _list_excluded(
     file: File, kind: Format, include: Sequence[str], exclude: Sequence[str]
 ) -> list[str]:
     """Return the tensors that are not chosen."""

@@ -64,7 +64,7 @@ def _payload(file: File, tensor: Tensor, role: str = "data") -> memoryview:
 
 
 @dataclass(frozen=True, slots=True)
-class _Packed:
+class _PackedLayer:
     """A GPTQ or AWQ layer: its tensors, and what they mean."""
 
     method: str
@@ -119,7 +119,7 @@ def _import_packed(layers: Layers, stem: str, config: Config | None) -> None:
 _ROLES: Final = {"qweight": "data", "scales": "scales", "qzeros": "zeros"}
 
 
-def _import_part(file: File, layer: _Packed, role: str) -> Iterator[memoryview]:
+def _import_part(file: File, layer: _PackedLayer, role: str) -> Iterator[memoryview]:
     """Compute a part of `zt.quant_group/1` from the tensors of a layer."""
     from tensorark.layouts.quant import checkpoints
 
@@ -141,7 +141,7 @@ def _import_part(file: File, layer: _Packed, role: str) -> Iterator[memoryview]:
         yield from checkpoints.transpose(data, rows, layer.outputs, 4)
 
 
-def _recognize(layers: Layers, stem: str, config: Config | None) -> _Packed:
+def _recognize(layers: Layers, stem: str, config: Config | None) -> _PackedLayer:
     """Return the GPTQ or AWQ layer `stem`, all of whose tensors fit each other and `config`."""
     if config is None:
         raise Left("there is no configuration that says how it is quantized")
@@ -174,7 +174,7 @@ def _recognize(layers: Layers, stem: str, config: Config | None) -> _Packed:
     return layer
 
 
-def _measure(config: Config, tensors: Mapping[str, Tensor]) -> _Packed:
+def _measure(config: Config, tensors: Mapping[str, Tensor]) -> _PackedLayer:
     """Return the sizes of a layer, which follow from its tensors and must fit `config`."""
     bits = config.bits
     groups, outputs = tensors["scales"].shape
@@ -199,10 +199,12 @@ def _measure(config: Config, tensors: Mapping[str, Tensor]) -> _Packed:
             f"its shapes do not fit {bits} bits in groups of {config.group_size}: "
             + ", ".join(f"{role} {list(each.shape)}" for role, each in tensors.items())
         )
-    return _Packed(config.method, tensors, inputs, outputs, bits, group_size, config.zeros_less)
+    return _PackedLayer(
+        config.method, tensors, inputs, outputs, bits, group_size, config.zeros_less
+    )
 
 
-def _require_order(layers: Layers, layer: _Packed, config: Config) -> None:
+def _require_order(layers: Layers, layer: _PackedLayer, config: Config) -> None:
     """Require groups to follow each other: the profile knows no others."""
     from tensorark.layouts.quant.checkpoints import is_plain_order
 
@@ -220,7 +222,7 @@ def _require_order(layers: Layers, layer: _Packed, config: Config) -> None:
         raise Left("its g_idx scatters the inputs of a group, which zt.quant_group/1 cannot say")
 
 
-def _require_zeros(layers: Layers, layer: _Packed, config: Config) -> None:
+def _require_zeros(layers: Layers, layer: _PackedLayer, config: Config) -> None:
     """Require the zero points to mean one thing to all who read them."""
     from tensorark.layouts.quant.checkpoints import codes_of
 
@@ -341,7 +343,7 @@ def _export_packed(layers: Layers, stem: str, tensor: Tensor, origin: Mapping[st
     if add and (codes_of(_payload(layers.file, tensor, "zeros"), bits) == 0).any():
         raise Left("it has a zero point of 0, which cannot be stored less one")
     outputs, inputs = tensor.shape
-    layer = _Packed(str(origin["method"]), {}, inputs, outputs, bits, group_size, add)
+    layer = _PackedLayer(str(origin["method"]), {}, inputs, outputs, bits, group_size, add)
     words = (inputs, outputs // layer.per_word)
     shapes = {
         "qweight": words if layer.method == "awq" else (inputs // layer.per_word, outputs),
@@ -361,7 +363,9 @@ def _export_packed(layers: Layers, stem: str, tensor: Tensor, origin: Mapping[st
     layers.replace([tensor.name], new)
 
 
-def _export_part(file: File, tensor: Tensor, layer: _Packed, role: str) -> Iterator[memoryview]:
+def _export_part(
+    file: File, tensor: Tensor, layer: _PackedLayer, role: str
+) -> Iterator[memoryview]:
     """Compute a tensor of a GPTQ or AWQ layer from the parts of `zt.quant_group/1`."""
     from tensorark.layouts.quant import checkpoints
 

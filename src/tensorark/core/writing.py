@@ -107,7 +107,7 @@ class Skip(NamedTuple):
 class Copy(NamedTuple):
     """Write the decoded bytes of a part of the source, judged as they pass.
 
-    With `hashed` the answer is `Copied`, with the CRC-32 that goes on from `crc` if that is given.
+    With `hashed` the answer is `Checksums`, whose CRC-32 goes on from `crc` if that is given.
     """
 
     part: Part
@@ -116,7 +116,7 @@ class Copy(NamedTuple):
     crc: int | None = None
 
 
-class Copied(NamedTuple):
+class Checksums(NamedTuple):
     """What passed: its xxh3 digest, and a CRC-32."""
 
     digest: str
@@ -126,7 +126,7 @@ class Copied(NamedTuple):
 class Place(NamedTuple):
     """Write a part as a blob of a `.zt`: placed, encoded, and shared where its bytes were seen.
 
-    The answer is `Placed`.
+    The answer is `Placement`.
     """
 
     part: Part
@@ -134,7 +134,7 @@ class Place(NamedTuple):
     sha256: bool = False
 
 
-class Placed(NamedTuple):
+class Placement(NamedTuple):
     """The blob, its xxh3 digest and the other one that was asked for, and where the file ends."""
 
     blob: Blob

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorark.conversion.ledger import Settled
+from tensorark.conversion.ledger import Settlement
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.errors import quoted
@@ -28,7 +28,9 @@ class Mended:
     dropped: tuple[Loss, ...] = ()
 
 
-def write(settled: Settled, changes: Sequence[str] = (), others: Sequence[Settled] = ()) -> Mended:
+def write(
+    settled: Settlement, changes: Sequence[str] = (), others: Sequence[Settlement] = ()
+) -> Mended:
     """Write a model; return what was written and what changed on the way.
 
     `others` are models whose tensors are in it too: what is lost of them is told with their names.
@@ -46,5 +48,5 @@ def write(settled: Settled, changes: Sequence[str] = (), others: Sequence[Settle
     )
 
 
-def _losses(settled: Settled, whose: str = "") -> list[str]:
+def _losses(settled: Settlement, whose: str = "") -> list[str]:
     return [f"left out{whose}: {each.kind} {quoted(each.name)}" for each in settled.dropped]

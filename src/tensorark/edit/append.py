@@ -14,7 +14,7 @@ from typing import Any
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
-from tensorark.conversion.ledger import Settled, among, settle
+from tensorark.conversion.ledger import Settlement, among, settle
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
@@ -97,7 +97,7 @@ def append(
 
 def _settle(
     file: File, new: Generation, given: Attributes, drop: Collection[str], *, replaces: bool
-) -> tuple[Settled, Attributes]:
+) -> tuple[Settlement, Attributes]:
     """Settle what is appended; return it, and the attributes that the file gets."""
     model = as_zt_model(file)
     theirs, own = model.catalog.attributes, new.manifest.attributes

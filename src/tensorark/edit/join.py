@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
-from tensorark.conversion.ledger import Settled, among, settle
+from tensorark.conversion.ledger import Settlement, among, settle
 from tensorark.conversion.pipeline import target_of
 from tensorark.core.model import NORMAL, Catalog, Part, Tensor
 from tensorark.core.progress import Progress
@@ -64,10 +64,10 @@ def join(
 
 def _join(
     files: Sequence[File], kind: Format, path: Path, options: Options
-) -> tuple[File, list[Settled]]:
+) -> tuple[File, list[Settlement]]:
     """Return the first file with the tensors of all, and what is settled of each of the others."""
     tensors: dict[str, Tensor] = {}
-    settled: list[Settled] = []
+    settled: list[Settlement] = []
     attributes: Mapping[str, object] | None = None
     for number, each in enumerate(files):
         file, own = each, each.catalog.attributes or {}

@@ -17,7 +17,7 @@ import xxhash
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
-from tensorark.conversion.ledger import Settled, settle
+from tensorark.conversion.ledger import Settlement, settle
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.model import Encoded, Part, Raw, Shard, Span, Tensor
@@ -130,7 +130,7 @@ def delta(
         return draft.write(Path(target), overwrite=overwrite)
 
 
-def _settle(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settled:
+def _settle(opened: ExitStack, source: PathLike, target: PathLike, options: Options) -> Settlement:
     """Open what is put over the base, and settle what it holds with what a `.zt` keeps."""
     model = as_zt_model(opened.enter_context(files.open(source)))
     settled = settle(model, ZT, Path(target), options)

@@ -18,7 +18,7 @@ from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported, printabl
 from tensorark.files import PathLike
 from tensorark.integrity.digests import sha256_of
 from tensorark.io.open_file import read_bytes
-from tensorark.io.publish import Staged, sync_name
+from tensorark.io.publish import StagedFile, sync_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -279,7 +279,7 @@ def _write_pair(private: tuple[Path, bytes], public: tuple[Path, bytes]) -> None
     with ExitStack() as dropping:
         staged = []
         for (path, text), mode in ((private, 0o600), (public, 0o666)):
-            staged.append(Staged(path, overwrite=False, direct=False, mode=mode))
+            staged.append(StagedFile(path, overwrite=False, direct=False, mode=mode))
             dropping.callback(staged[-1].drop)
             staged[-1].sink.write(text)
             staged[-1].sink.sync()

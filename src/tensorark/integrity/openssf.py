@@ -164,7 +164,7 @@ def verify_bundle(path: PathLike, key: PathLike, bundle: PathLike | None = None)
     found = [hash_file(each, name) for each, name in zip(paths, names, strict=True)]
     unsized = [each and replace(each, size=0) for each in found]
     findings = list(compare(resources, unsized, "files"))
-    return BundleCheck(files=names, findings=(*findings, *_unlisted(main, names)))
+    return BundleCheck(files=names, findings=(*findings, *_find_uncovered(main, names)))
 
 
 def _judge_signature(data: bytes, key: PathLike, path: str) -> Finding | None:
@@ -234,7 +234,7 @@ def _resource(fields: Fields) -> Signed:
     return Signed(name=fields.text("name", r"(?s).+"), size=0, sha256=digest)
 
 
-def _unlisted(main: Path, names: Sequence[str]) -> Iterator[Finding]:
+def _find_uncovered(main: Path, names: Sequence[str]) -> Iterator[Finding]:
     """Yield the files of the model that a bundle does not cover; those that lack are told above."""
     home = main.absolute().parent
     try:

@@ -88,7 +88,7 @@ def sign(
             _require_sound(file, threads, deep=kind == "root")
         make = {"file": _sign_files, "root": _sign_root, "content": _sign_content}[kind]
         about = make(file, Trust(trust_digests, known), threads, progress)
-        left = _uncovered(path, file, goal) if kind != "content" else ()
+        left = _find_uncovered(path, file, goal) if kind != "content" else ()
     statement = replace(about, key=key_id(secret.public_key()), uncovered=left)
     made = SignedStatement(statement, secret.sign(statement.encode()))
     with publish(goal, overwrite=overwrite) as sink:
@@ -222,7 +222,7 @@ def _sign_content(file: File, trust: Trust, threads: int | None, progress: Progr
     )
 
 
-def _uncovered(path: PathLike, file: File, goal: Path) -> tuple[str, ...]:
+def _find_uncovered(path: PathLike, file: File, goal: Path) -> tuple[str, ...]:
     """Return what lies in a folder that was named as a whole and is not of the model."""
     if not Path(path).is_dir():
         return ()

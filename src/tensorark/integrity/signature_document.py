@@ -108,11 +108,11 @@ class Statement:
             "omits": OMITS[self.kind],
         }
         if self.kind == "content":
-            value |= {"content": self.content, "tensors": _listed(self.tensors)}
+            value |= {"content": self.content, "tensors": _entries(self.tensors)}
             return value
-        value |= {"format": self.format, "files": _listed(self.files)}
+        value |= {"format": self.format, "files": _entries(self.files)}
         if self.kind == "root":
-            value["shards"] = _listed(self.shards)
+            value["shards"] = _entries(self.shards)
         value["uncovered"] = list(self.uncovered)
         return value
 
@@ -204,5 +204,5 @@ def _parse_list(fields: Fields, name: str) -> tuple[Signed, ...]:
     return tuple(found)
 
 
-def _listed(entries: Sequence[Signed]) -> list[Mapping[str, object]]:
+def _entries(entries: Sequence[Signed]) -> list[Mapping[str, object]]:
     return [{"name": each.name, "size": each.size, "sha256": each.sha256} for each in entries]

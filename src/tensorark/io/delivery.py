@@ -32,13 +32,13 @@ class Delivery:
         # The spans by place: what a read filled is found by its place in the destination.
         self._spans = sorted((*places[index], index) for index in range(len(views)) if views[index])
 
-    def arrived(self, read: Read) -> None:
+    def deliver(self, read: Read) -> None:
         """Deliver what `read` completed, and whatever had waited for it."""
         for place, length in read.pieces:
             if place != GAP:
-                self._filled(read.buffer, place, place + length)
+                self._fill(read.buffer, place, place + length)
 
-    def _filled(self, buffer: int, start: int, end: int) -> None:
+    def _fill(self, buffer: int, start: int, end: int) -> None:
         at = max(0, bisect_right(self._spans, (buffer, start, len(self._views))) - 1)
         while at < len(self._spans) and self._spans[at][:2] < (buffer, end):
             number, place, index = self._spans[at]

@@ -15,7 +15,7 @@ from pathlib import Path
 from tensorark.errors import Error, InvalidInput, ReadFailed
 from tensorark.io.locks import take
 from tensorark.io.sink import Sink
-from tensorark.io.writer import PAGE, write_failed
+from tensorark.io.writer import PAGE, write_failure
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def _open(target: Path) -> int:
     try:
         return os.open(target, flags)
     except OSError as error:
-        raise write_failed(error, str(target)) from error
+        raise write_failure(error, str(target)) from error
 
 
 def _check(target: Path, descriptor: int, size: int) -> None:

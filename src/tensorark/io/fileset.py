@@ -21,9 +21,9 @@ from typing import Final, cast
 from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed, quoted
 from tensorark.io import locks
 from tensorark.io.inputs import aside, refuse_input
-from tensorark.io.publish import Staged, exists, shorten, sync_folder, sync_name
+from tensorark.io.publish import StagedFile, exists, shorten, sync_folder, sync_name
 from tensorark.io.sink import Sink
-from tensorark.io.writer import write_failed
+from tensorark.io.writer import write_failure
 
 Members = Callable[[Path], Iterable[str]]
 """Gives the names of the files in its folder that a root names; raises where it cannot be read."""
@@ -78,11 +78,11 @@ def publish_set(
     root = root.absolute()
     sweep(root, members, owns)
     with ExitStack() as dropping:
-        entry = Staged(root, overwrite=overwrite)
+        entry = StagedFile(root, overwrite=overwrite)
         dropping.callback(entry.drop)
         staged = []
         for name in names:
-            staged.append(Staged(root.with_name(name), overwrite=False))
+            staged.append(StagedFile(root.with_name(name), overwrite=False))
             dropping.callback(staged[-1].drop)
         yield entry.sink, [each.sink for each in staged]
         for each in (*staged, entry):
@@ -139,7 +139,7 @@ def retire(
         root.unlink()
         gone = _remove(root, former, set(), members)
     except OSError as error:
-        raise write_failed(error, str(root)) from error
+        raise write_failure(error, str(root)) from error
     finally:
         if journal is not None:
             journal.close(keep=not gone and not os.path.lexists(root))
@@ -201,7 +201,7 @@ class _Journal:
         try:
             self._descriptor = os.open(self.path, flags, 0o600)
         except OSError as error:
-            raise write_failed(error, str(root)) from error
+            raise write_failure(error, str(root)) from error
         try:
             locks.take(self._descriptor)
             text = memoryview(json.dumps(sorted(set(names))).encode("utf-8", "surrogateescape"))
@@ -212,7 +212,7 @@ class _Journal:
         except BaseException as error:
             self.close(keep=False)
             if isinstance(error, OSError):
-                raise write_failed(error, str(root)) from error
+                raise write_failure(error, str(root)) from error
             raise
 
     def close(self, *, keep: bool) -> None:
@@ -280,7 +280,7 @@ def publish_folder(path: str | os.PathLike[str], *, overwrite: bool, owns: Owns)
         made.mkdir()
         descriptor = os.open(made, os.O_RDONLY)
     except OSError as error:
-        raise write_failed(error, str(goal)) from error
+        raise write_failure(error, str(goal)) from error
     is_kept = False
     try:
         locks.take(descriptor)
@@ -293,7 +293,7 @@ def publish_folder(path: str | os.PathLike[str], *, overwrite: bool, owns: Owns)
         is_kept = False
     except ReadFailed as error:
         if error.code == "not-durable" and not is_kept:  # a file inside: nothing stands at `goal`
-            raise write_failed(cast("OSError", error.__cause__), str(goal)) from error
+            raise write_failure(cast("OSError", error.__cause__), str(goal)) from error
         raise
     finally:
         if not is_kept:
@@ -317,7 +317,7 @@ def scratch(goal: Path) -> Iterator[Path]:
         made.mkdir(0o700)
         descriptor = os.open(made, os.O_RDONLY)
     except OSError as error:
-        raise write_failed(error, str(goal)) from error
+        raise write_failure(error, str(goal)) from error
     try:
         locks.take(descriptor)
         yield made
@@ -366,7 +366,7 @@ def _exchange(made: Path, goal: Path) -> None:
                 raise
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise write_failed(error, str(goal)) from error
+        raise write_failure(error, str(goal)) from error
 
 
 def exchange(a: Path, b: Path) -> bool:

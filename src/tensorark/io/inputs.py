@@ -21,7 +21,7 @@ _Id = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _Noted:
+class _Inputs:
     """The files of an operation, what lists more of them, and whether it reads from mappings."""
 
     files: dict[_Id, str] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class _Noted:
     amended: set[_Id] = field(default_factory=set)
 
 
-_CURRENT: Final[ContextVar[_Noted | None]] = ContextVar("tensorark inputs", default=None)
+_CURRENT: Final[ContextVar[_Inputs | None]] = ContextVar("tensorark inputs", default=None)
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def operation(*, maps: bool = False) -> Iterator[None]:
     nothing reads from mappings, which saves copying what is hashed or compared.
     """
     outer = _CURRENT.get()
-    noted = _Noted() if outer is None else replace(outer)
+    noted = _Inputs() if outer is None else replace(outer)
     noted.maps = noted.maps and maps
     token = _CURRENT.set(noted)
     try:
@@ -68,7 +68,7 @@ def amending(path: str | os.PathLike[str]) -> Iterator[None]:
 @contextmanager
 def aside() -> Iterator[None]:
     """Note nothing inside of the block: what is looked at there is what will be replaced."""
-    token = _CURRENT.set(None if may_map() else _Noted(maps=False))
+    token = _CURRENT.set(None if may_map() else _Inputs(maps=False))
     try:
         yield
     finally:

@@ -111,7 +111,7 @@ def _jobs(
         read = layout.reads[number]
         source.scatter(read.file, read.offset, list(views(read)))
         if delivery is not None:
-            delivery.arrived(read)
+            delivery.deliver(read)
         return True
 
     return job

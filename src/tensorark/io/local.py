@@ -19,7 +19,7 @@ from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.filesystem import filesystem, is_remote
 from tensorark.io.inputs import may_map
 from tensorark.io.open_file import OpenFile
-from tensorark.io.source import Held, missing_shard, octets, within
+from tensorark.io.source import HeldBytes, missing_shard, octets, within
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -81,7 +81,7 @@ class LocalSource:
         self._proven: set[OpenFile] = set()
         self._proving = threading.Lock()  # held by who passes bytes on, never by a plain read
         # Only ever grows, and only by `setdefault`: no lock that a fork could leave behind.
-        self._files: dict[str | None, OpenFile | Held] | None = {None: entry}
+        self._files: dict[str | None, OpenFile | HeldBytes] | None = {None: entry}
 
     def __reduce__(self) -> tuple[object, ...]:
         self._open_files()
@@ -127,11 +127,11 @@ class LocalSource:
     def holding(self, images: Mapping[str, Buffer]) -> LocalSource:
         """Return a source of the same open files that has `images` as well, by label, in memory."""
         files = dict(self._open_files())
-        files.update({label: Held(label, data) for label, data in images.items()})
+        files.update({label: HeldBytes(label, data) for label, data in images.items()})
         return self._again(files, self._resolve)
 
     def _again(
-        self, files: dict[str | None, OpenFile | Held], resolve: Resolve | None
+        self, files: dict[str | None, OpenFile | HeldBytes], resolve: Resolve | None
     ) -> LocalSource:
         again = object.__new__(LocalSource)
         again.path, again._absolute = self.path, self._absolute
@@ -269,13 +269,13 @@ class LocalSource:
             if span.length >= mmap.PAGESIZE:  # only whole pages go
                 self._file(span.file).evict(span)
 
-    def _open_files(self) -> dict[str | None, OpenFile | Held]:
+    def _open_files(self) -> dict[str | None, OpenFile | HeldBytes]:
         files = self._files
         if files is None:
             raise InvalidInput("the file is closed", code="closed", path=str(self.path))
         return files
 
-    def _file(self, label: str | None) -> OpenFile | Held:
+    def _file(self, label: str | None) -> OpenFile | HeldBytes:
         files = self._open_files()
         opened = files.get(label)
         if opened is None:

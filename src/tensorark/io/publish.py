@@ -22,7 +22,7 @@ from tensorark.io import locks
 from tensorark.io.filesystem import filesystem, is_remote
 from tensorark.io.inputs import refuse_input
 from tensorark.io.sink import Sink
-from tensorark.io.writer import write_failed
+from tensorark.io.writer import write_failure
 
 _PARTIAL: Final = re.compile(r"\A\.(?P<name>.+)\.[0-9a-f]{16}\.partial\Z", re.DOTALL)
 _ROOM: Final = 255 - len("..partial") - 17  # bytes that a file name leaves for the target's
@@ -30,7 +30,7 @@ _STALE: Final = 24 * 60 * 60  # seconds
 _OWN: Final = 0o600  # permissions of a file that gets others later: nobody opens it meanwhile
 
 
-class Staged:
+class StagedFile:
     """A file on its way to its name: written through `sink`, then synced, then revealed.
 
     It has no name before that where the system allows it, so that nothing is left of a process that
@@ -95,9 +95,9 @@ class Staged:
             try:  # another writer was faster
                 self._name().replace(self.target)
             except OSError as later:
-                raise write_failed(later, str(self.target)) from later
+                raise write_failure(later, str(self.target)) from later
         except OSError as error:
-            raise write_failed(error, str(self.target)) from error
+            raise write_failure(error, str(self.target)) from error
         self._forget()
 
     def is_revealed(self) -> bool:
@@ -158,7 +158,7 @@ def publish(
         ReadFailed: when the system refuses (codes ``missing-folder``, ``no-space``,
             ``write-failed``). With code ``not-durable`` the new file stands, under its name.
     """
-    staged = Staged(path, overwrite=overwrite, direct=direct)
+    staged = StagedFile(path, overwrite=overwrite, direct=direct)
     try:
         yield staged.sink
         staged.sink.sync()
@@ -264,7 +264,7 @@ def _open_named(partial: Path, target: Path, mode: int) -> int:
     try:
         return os.open(partial, flags, mode)  # the umask takes its part
     except OSError as error:
-        raise write_failed(error, str(target)) from error
+        raise write_failure(error, str(target)) from error
 
 
 def _dress(descriptor: int, before: os.stat_result) -> None:
@@ -317,7 +317,7 @@ def sync_folder(folder: Path, target: Path) -> None:
     try:
         _sync_folder(folder)
     except OSError as error:
-        raise write_failed(error, str(target)) from error
+        raise write_failure(error, str(target)) from error
 
 
 def sync_name(target: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tensorark.errors import InvalidInput, ReadFailed
 from tensorark.io.memory import allocate
 from tensorark.io.source import octets
-from tensorark.io.writer import PAGE, Piece, Writer, write_failed
+from tensorark.io.writer import PAGE, Piece, Writer, write_failure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,7 +182,7 @@ class Sink:
             try:
                 os.pwrite(self._descriptor, data, offset)
             except OSError as error:
-                raise write_failed(error, self._target) from error
+                raise write_failure(error, self._target) from error
 
     def flush(self) -> None:
         """Bring everything into the file at `path`, to be read there; writing may go on."""
@@ -215,7 +215,7 @@ class Sink:
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            raise write_failed(error, self._target) from error
+            raise write_failure(error, self._target) from error
 
     def close(self) -> None:
         """Stop writing and let go of everything, whether flushed or not."""
@@ -286,13 +286,13 @@ class Sink:
                 view[: len(part)] = part
                 view, offset = view[len(part) :], offset + len(part)
         except OSError as error:
-            raise write_failed(error, self._target) from error
+            raise write_failure(error, self._target) from error
 
     def _cut_file(self, size: int) -> None:
         try:
             os.ftruncate(self._descriptor, size)
         except OSError as error:
-            raise write_failed(error, self._target) from error
+            raise write_failure(error, self._target) from error
 
 
 def _require(holds: bool, message: str, found: int) -> None:  # noqa: FBT001

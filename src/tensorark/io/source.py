@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Held:
+class HeldBytes:
     """Bytes in memory for a file under a label, as `OpenFile` is one on the disk."""
 
     __slots__ = ("_view", "path", "size")

@@ -115,7 +115,7 @@ class Writer:
     def _raise_failure(self) -> None:
         failure = self._failure
         if isinstance(failure, OSError):
-            raise write_failed(failure, self._target) from failure
+            raise write_failure(failure, self._target) from failure
         if failure is not None:
             raise failure
 
@@ -147,7 +147,7 @@ class Writer:
         return self._wants_direct
 
 
-def write_failed(error: OSError, path: str) -> ReadFailed:
+def write_failure(error: OSError, path: str) -> ReadFailed:
     """Describe a write that the system refused; a full disk has a code of its own."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return ReadFailed(

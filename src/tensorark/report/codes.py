@@ -247,7 +247,7 @@ _OF_CONTENT: Final = {"ninfer": "NInfer v3", "npz": "npz", "tb": "Tensorbit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
+class Explanation:
     """What is known of a code: a rule of a format, or an error."""
 
     code: str
@@ -263,23 +263,23 @@ class Explained:
         return bool(self.stage)
 
 
-def explain(code: str) -> Explained | None:
+def explain(code: str) -> Explanation | None:
     """Return what is known of a code; None when there is no such code."""
     found = _rules().get(code)
     if found is not None:
         return found
-    return Explained(code=code, requirement=CODES[code]) if code in CODES else None
+    return Explanation(code=code, requirement=CODES[code]) if code in CODES else None
 
 
-def everything() -> Iterator[Explained]:
+def everything() -> Iterator[Explanation]:
     """Yield every rule, those of opening in their order of judging, then every other code."""
     yield from _rules().values()
     for code, meaning in CODES.items():
-        yield Explained(code=code, requirement=meaning)
+        yield Explanation(code=code, requirement=meaning)
 
 
 @cache
-def _rules() -> Mapping[str, Explained]:
+def _rules() -> Mapping[str, Explanation]:
     from tensorark.formats import FORMATS
 
     examples = _examples()
@@ -287,7 +287,7 @@ def _rules() -> Mapping[str, Explained]:
     judged = {rule.id: rule for each in FORMATS for rule in each.rules}
     return MappingProxyType(
         {
-            rule.id: Explained(
+            rule.id: Explanation(
                 code=rule.id,
                 requirement=rule.requirement,
                 section=rule.section,

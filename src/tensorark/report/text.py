@@ -59,20 +59,20 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (label, text) for each line of a model's description; "" repeats the last label."""
     yield "file", escaped(report["path"])
     yield "format", f"{report['title']} ({report['format']})"
-    yield from _labeled("size", _files(report["files"]))
+    yield from _label("size", _files(report["files"]))
     yield "tensors", totals_text(report["totals"])
     layouts = report["layouts"]
     if layouts and set(layouts) != {"dense"}:
         yield "layouts", ", ".join(f"{escaped(each)} {n:,}" for each, n in layouts.items())
     yield "digests", _digests(report["digests"])
     yield "alignment", _alignment(report["alignment"])
-    yield from _labeled("aliases", _aliases(report["aliases"]))
+    yield from _label("aliases", _aliases(report["aliases"]))
     if report["artifact"] is not None:
         yield from _artifact_lines(report["artifact"])
     if report["family"]:
         yield "guess", f"{report['family']}, to judge by its names"
     attributes = report["attributes"] or {}
-    yield from _labeled(
+    yield from _label(
         "attributes", [f"{escaped(key)} = {value_text(each)}" for key, each in attributes.items()]
     )
 
@@ -94,7 +94,7 @@ def _artifact_lines(artifact: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "  proposal", value_text(each["proposal"])
 
 
-def _labeled(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _label(label: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines):
         yield ("" if number else label), line
 

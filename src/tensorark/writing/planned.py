@@ -22,7 +22,7 @@ from tensorark import files
 from tensorark.core.conversation import drive
 from tensorark.core.rules import Reading
 from tensorark.core.writing import (
-    Copied,
+    Checksums,
     Copy,
     Goal,
     Identify,
@@ -32,7 +32,7 @@ from tensorark.core.writing import (
     Outputs,
     Patch,
     Place,
-    Placed,
+    Placement,
     Read,
     Skip,
     Word,
@@ -302,7 +302,7 @@ class Carrier:
         for start in range(0, nbytes, len(_ZEROS)):
             self._write(_ZEROS[: nbytes - start])
 
-    def _copy(self, word: Copy) -> Copied | None:
+    def _copy(self, word: Copy) -> Checksums | None:
         state, crc = xxhash.xxh3_64(), word.crc
         for chunk in self._file.chunks(word.part, word.where):
             for start in range(0, len(chunk), CHUNK):
@@ -317,9 +317,9 @@ class Carrier:
             return None
         digest = "xxh3:" + state.hexdigest()
         check_digest(word.part, digest, word.where, self._file.path)
-        return Copied(digest, crc or 0)
+        return Checksums(digest, crc or 0)
 
-    def _place(self, word: Place) -> Placed:
+    def _place(self, word: Place) -> Placement:
         part, where, sha256 = word
         file, assembly = self._file, self._assembly
         if assembly is None:
@@ -331,7 +331,7 @@ class Carrier:
         span, digest = assembly.end()
         check_digest(part, digest, where, file.path)
         other = assembly.digest("sha256", digest) if sha256 else None
-        return Placed(assembly.blob(span), digest, other, self._sink.tell())
+        return Placement(assembly.blob(span), digest, other, self._sink.tell())
 
     def _judge_source(self) -> None:
         """Judge all tensors by their layouts, and the rest by the rules of its format."""

@@ -379,13 +379,13 @@ def test_faults_are_gathered_in_the_order_of_their_bytes(monkeypatch, take, run)
     )
     gathered = [earlier]
     part = opened(stored, 50_000, gathered=gathered)
-    real = zstd._diagnosed
+    real = zstd._diagnose
 
     def slow(frame, data, reason):
         time.sleep(0.05 if frame.index == 3 else 0)
         return real(frame, data, reason)
 
-    monkeypatch.setattr(zstd, "_diagnosed", slow)
+    monkeypatch.setattr(zstd, "_diagnose", slow)
     with pytest.raises(tensorark.Rejected):
         take(part)
     assert gathered[0] is earlier

@@ -28,7 +28,7 @@ def test_parts_of_a_span_wait_for_those_before_them(order):
     delivery = made(events, [30], [(0, 64)])
     reads = [read(0, (64, 10)), read(0, (74, 10)), read(0, (84, 10))]
     for number in order:
-        delivery.arrived(reads[number])
+        delivery.deliver(reads[number])
     assert [(index, start, len(view)) for index, start, view in events] == [
         (0, 0, 10),
         (0, 10, 10),
@@ -40,9 +40,9 @@ def test_one_read_may_fill_many_spans_and_parts_of_spans():
     events = []
     delivery = made(events, [10, 0, 20, 30, 5], [(0, 0), (0, 64), (0, 64), (0, 128), (1, 0)])
     # One piece over the first, the third and the beginning of the fourth, gaps included.
-    delivery.arrived(read(0, (0, 140)))
-    delivery.arrived(read(1, (GAP, 7), (0, 5)))
-    delivery.arrived(read(0, (140, 18)))
+    delivery.deliver(read(0, (0, 140)))
+    delivery.deliver(read(1, (GAP, 7), (0, 5)))
+    delivery.deliver(read(0, (140, 18)))
     assert [(index, start, bytes(view)) for index, start, view in events] == [
         (0, 0, b"A" * 10),
         (2, 0, b"C" * 20),
@@ -69,7 +69,7 @@ def test_one_call_at_a_time_for_each_span():
 
     def work(part):
         for one in reads[part::8]:
-            delivery.arrived(one)
+            delivery.deliver(one)
 
     threads = [threading.Thread(target=work, args=(part,)) for part in range(8)]
     for thread in threads:

@@ -122,7 +122,7 @@ def prune(
         file = opened.enter_context(files.open(source))
         if kind.holds_resources:
             file = as_zt_model(file)
-        given = Given(*(_given(opened, each, file) for each in (scores, masks)))
+        given = Given(*(_open_given(opened, each, file) for each in (scores, masks)))
         require_matches([*(glob for glob, _ in choices), *include, *exclude], file)
         pruners: list[Pruner] = []
         dense: dict[str, str] = {}
@@ -163,7 +163,7 @@ def prune(
         )
 
 
-def _given(opened: ExitStack, path: PathLike | None, model: File) -> Mapping[str, TensorView]:
+def _open_given(opened: ExitStack, path: PathLike | None, model: File) -> Mapping[str, TensorView]:
     """Open scores or masks, each of a tensor of the model and of its shape."""
     if path is None:
         return {}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class _Hashed:
+class _HashingSink:
     """A sink whose whole file is hashed as it is written."""
 
     def __init__(self, sink: Sink, algorithm: Algorithm) -> None:
@@ -128,7 +128,7 @@ class _Shards:
                 pool.shutdown(cancel_futures=True)
 
     def _shard(self, heap: Heap, sink: Sink) -> Shard:
-        hashed = _Hashed(sink, self.algorithm)
+        hashed = _HashingSink(sink, self.algorithm)
         hashed.write(MAGIC)
         for blob in heap.blobs:
             if blob.offset > sink.tell():  # parts without bytes may share a place that has passed
@@ -145,7 +145,7 @@ class _Shards:
         sink.settle()
         return hashed.shard()
 
-    def _copy(self, blob: Blob, hashed: _Hashed) -> str:
+    def _copy(self, blob: Blob, hashed: _HashingSink) -> str:
         """Copy a blob and return its digest."""
         state = xxhash.xxh3_64()
         for piece in read_stored(self.file, blob.part, blob.where):

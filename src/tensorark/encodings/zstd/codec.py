@@ -162,13 +162,13 @@ class Part:
         runs = [(at, min(at + step, self._table.count)) for at in range(0, self._table.count, step)]
         threads = min(_threads(), len(runs))
         if threads < 2:
-            yield from (self._tried(*run) for run in runs)
+            yield from (self._try(*run) for run in runs)
             return
         with ThreadPoolExecutor(threads) as pool:
             ahead: deque[Future[memoryview | Rejected]] = deque()
             try:
                 for run in runs:
-                    ahead.append(pool.submit(self._tried, *run))
+                    ahead.append(pool.submit(self._try, *run))
                     if len(ahead) > threads:
                         yield ahead.popleft().result()
                 while ahead:
@@ -177,7 +177,7 @@ class Part:
                 for each in ahead:
                     each.cancel()
 
-    def _tried(self, first: int, last: int) -> memoryview | Rejected:
+    def _try(self, first: int, last: int) -> memoryview | Rejected:
         try:
             return self._run(first, last)
         except Rejected as error:
@@ -189,7 +189,7 @@ class Part:
 
     def _run(self, first: int, last: int) -> memoryview:
         """Decompress the frames [first, last) into memory of their own, one after the other."""
-        stored, start = self._surveyed(first, last), self._start_of(first)
+        stored, start = self._survey(first, last), self._start_of(first)
         content = memoryview(bytearray(self._end_of(last - 1) - start))
 
         def place(index: int) -> memoryview:
@@ -210,7 +210,7 @@ class Part:
         """Decompress the frames [first, last), which hold [start, end), into one piece."""
         inner_first = first + (first < last and self._start_of(first) < start)
         inner_last = last - (inner_first < last and self._end_of(last - 1) > end)
-        stored = self._surveyed(inner_first, inner_last)
+        stored = self._survey(inner_first, inner_last)
         target = self._allocate(end - start)
 
         def place(index: int) -> memoryview:
@@ -242,18 +242,18 @@ class Part:
             return count - 1, count
         return min(start // size, count - 1), min(-(-end // size), count)
 
-    def _surveyed(self, first: int, last: int) -> memoryview:
+    def _survey(self, first: int, last: int) -> memoryview:
         """Return the stored bytes of the frames [first, last), whose headers were judged."""
         base = self._starts[first]
         stored = self._stored.read(base, self._starts[last] - base)
         for index in range(first, last):
-            frame, _ = self._parsed(index, stored, base)
+            frame, _ = self._parse(index, stored, base)
             self._stored.require(self._reading, STRUCTURE_RULES, frame)
             if not frame.structure.is_checked:
                 self.is_checked = False
         return stored
 
-    def _parsed(self, index: int, stored: memoryview, base: int) -> tuple[Frame, memoryview]:
+    def _parse(self, index: int, stored: memoryview, base: int) -> tuple[Frame, memoryview]:
         """Return a frame and its bytes, found in `stored` bytes that begin at `base`."""
         table, start, end = self._table, self._starts[index], self._starts[index + 1]
         data = stored[start - base : end - base]
@@ -288,7 +288,7 @@ class Part:
         def work() -> None:
             engine = zstandard.ZstdDecompressor()
             for index in indexes:
-                frame, data = self._parsed(index, stored, base)
+                frame, data = self._parse(index, stored, base)
                 failed = _decompress(engine, frame, data, place(index))
                 if failed is not None:
                     found.append(failed)
@@ -325,11 +325,11 @@ def _decompress(
         if structure.header is None or structure.frames != 1 or structure.skippable:
             done = _read_all(engine, data, target)
         else:
-            done = _read_one(engine, _sized(data, structure.header, frame.size), target)
+            done = _read_one(engine, _state_size(data, structure.header, frame.size), target)
     except zstandard.ZstdError as error:
-        return _diagnosed(frame, data, str(error))
+        return _diagnose(frame, data, str(error))
     if not done:
-        return _diagnosed(frame, data, "its content ends elsewhere than the table says")
+        return _diagnose(frame, data, "its content ends elsewhere than the table says")
     if frame.column is not None and frame.column != structure.checksum and not frame.lenient:
         return frame
     return None
@@ -353,7 +353,7 @@ def _read_all(engine: zstandard.ZstdDecompressor, data: memoryview, target: memo
         return done == len(target) and not reader.read(1)
 
 
-def _sized(data: memoryview, header: Header, size: int) -> bytes | memoryview:
+def _state_size(data: memoryview, header: Header, size: int) -> bytes | memoryview:
     """Return a frame that states its size in the eight-byte field, if it stated none."""
     if header.content is not None:
         return data
@@ -362,7 +362,7 @@ def _sized(data: memoryview, header: Header, size: int) -> bytes | memoryview:
     return b"".join((data[:4], flags, middle, size.to_bytes(8, "little"), rest))
 
 
-def _diagnosed(frame: Frame, data: memoryview, reason: str) -> Frame:
+def _diagnose(frame: Frame, data: memoryview, reason: str) -> Frame:
     """Find out why a frame failed: decompress it again, counting and without its checksum."""
     structure = frame.structure
     if structure.checksum is None or structure.frames != 1 or structure.skippable:

@@ -82,14 +82,14 @@ class RawDirectory:
     def bindings(self) -> list[Any]:
         """Every binding: those of the root, then those of auxiliaries."""
         found = list(self.entries("bindings").values())
-        for _, use in self.assisted:
+        for _, use in self.uses_with_auxiliaries:
             auxiliaries = use["auxiliaries"]
             if isinstance(auxiliaries, dict):
                 found.extend(auxiliaries.values())
         return found
 
     @cached_property
-    def assisted(self) -> list[tuple[int, Any]]:
+    def uses_with_auxiliaries(self) -> list[tuple[int, Any]]:
         """The uses that have auxiliaries, with their numbers: few of many."""
         uses = self.records("uses")
         return [
@@ -109,7 +109,7 @@ class RawDirectory:
         return [each["object"] for each in self.bindings if "object" in each]
 
     @cached_property
-    def parted(self) -> list[Any]:
+    def part_objects(self) -> list[Any]:
         """The object of every part."""
         return [part["object"] for part in self.parts]
 
@@ -122,7 +122,7 @@ class RawDirectory:
         """Yield every binding with its place, in the order of `bindings`."""
         for name, each in self.entries("bindings").items():
             yield ("bindings", name), each
-        for index, use in self.assisted:
+        for index, use in self.uses_with_auxiliaries:
             auxiliaries = use["auxiliaries"]
             if isinstance(auxiliaries, dict):
                 for role, each in auxiliaries.items():

@@ -170,7 +170,7 @@ def _references(raw: RawDirectory) -> Iterator[tuple[Place, str]]:
 def binding_object(doc: Set) -> Iterator[Fault]:
     """The object that a binding or a part refers to exists and is a tensor."""
     directory = doc.directory
-    bad = {*doc.raw.wholes, *doc.raw.parted} - directory.elements.keys()
+    bad = {*doc.raw.wholes, *doc.raw.part_objects} - directory.elements.keys()
     if not bad:
         return
     for where, name in _references(doc.raw):
@@ -185,7 +185,7 @@ def part_bounds(doc: Set) -> Iterator[Fault]:
     """A range lies inside the elements of its object."""
     elements = doc.directory.elements
     ends = [each[1] for each in doc.raw.ranges]
-    if all(map(le, ends, map(elements.get, doc.raw.parted, repeat(U64)))):
+    if all(map(le, ends, map(elements.get, doc.raw.part_objects, repeat(U64)))):
         return
     for where, record in doc.raw.placed_bindings():
         for index, part in enumerate(record.get("parts", ())):

@@ -253,7 +253,7 @@ def use_fields(raw: RawDirectory) -> Iterator[Fault]:
 @rule("ninfer.use-auxiliaries", section="8", stage="schema")
 def use_auxiliaries(raw: RawDirectory) -> Iterator[Fault]:
     """`auxiliaries`, if present, is an object."""
-    for index, record in raw.assisted:
+    for index, record in raw.uses_with_auxiliaries:
         found = record["auxiliaries"]
         if not isinstance(found, dict):
             where: Place = ("uses", index, "auxiliaries")
@@ -540,10 +540,10 @@ def _ids(raw: RawDirectory) -> Iterator[Collection[Any]]:
         yield [each[name] for each in records if name in each]
     yield raw.entries("bindings")
     yield raw.wholes
-    yield raw.parted
+    yield raw.part_objects
     yield [use["parameter"] for use in uses]
     yield [use["input"] for use in uses]
-    yield [role for _, use in raw.assisted for role in use["auxiliaries"]]
+    yield [role for _, use in raw.uses_with_auxiliaries for role in use["auxiliaries"]]
     yield [value for _, value in _component_ids(raw)]
 
 

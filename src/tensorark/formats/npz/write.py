@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 
 from tensorark.core.model import Catalog
-from tensorark.core.writing import Copied, Copy, Goal, Options, Output, Outputs, Patch, Writing
+from tensorark.core.writing import Checksums, Copy, Goal, Options, Output, Outputs, Patch, Writing
 from tensorark.formats.npz.marker import Marker
 from tensorark.formats.npz.plan import CRC_AT, Member, end_records, plan, plan_marker, void_types
 from tensorark.wire.attributes import to_text
@@ -27,7 +27,7 @@ def write(catalog: Catalog, _options: Options, goal: Goal) -> Writing:
         local = member.local(end)
         yield local + member.head
         where = ("objects", tensor.name, "parts", "data")
-        copied: Copied = yield Copy(tensor.parts["data"], where, crc=zlib.crc32(member.head))
+        copied: Checksums = yield Copy(tensor.parts["data"], where, crc=zlib.crc32(member.head))
         written.append((member, end, copied.crc))
         end += len(local) + member.size
     if metadata is not None or types:

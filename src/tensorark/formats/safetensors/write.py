@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorark.core.model import Catalog, Tensor
 from tensorark.core.writing import (
-    Copied,
+    Checksums,
     Copy,
     Goal,
     Identify,
@@ -92,7 +92,7 @@ def _write_file(
     parts = {each.name: each.parts["data"] for each in tensors}
     digests = {}
     for name in planned.order:
-        copied: Copied = yield Copy(parts[name], ("objects", name, "parts", "data"))
+        copied: Checksums = yield Copy(parts[name], ("objects", name, "parts", "data"))
         digests[name] = copied.digest
     return digests
 

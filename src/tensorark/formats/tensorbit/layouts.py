@@ -52,7 +52,7 @@ class Blob:
         return claimed or PRECISIONS[0]
 
     @property
-    def coded(self) -> str | None:
+    def header_dtype(self) -> str | None:
         """Name of the type that the precision of the header gives; None where it gives none."""
         code = self.header.precision
         return PRECISIONS[code] if code < len(PRECISIONS) else None

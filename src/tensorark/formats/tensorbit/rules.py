@@ -194,7 +194,7 @@ def size_differs(doc: Blobs) -> Iterator[Fault]:
     """
     for blob in doc:
         end = blob.scales.end - blob.offset
-        if blob.claim.dtype not in {None, blob.coded} and blob.header.masks_offset > end:
+        if blob.claim.dtype not in {None, blob.header_dtype} and blob.header.masks_offset > end:
             detail = f"the header leaves more room for the weights than {blob.dtype} takes"
             where = ("tensors", blob.row or 0, "dtype")
             found = blob.header.masks_offset

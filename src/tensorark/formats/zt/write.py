@@ -13,7 +13,7 @@ from tensorark.core.writing import (
     Output,
     Outputs,
     Place,
-    Placed,
+    Placement,
     Skip,
     Writing,
 )
@@ -47,7 +47,7 @@ def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
             is_kept = wanted is None and not (part.digest or "xxh3:").startswith("xxh3:")
             if is_kept and canonical:
                 raise _not_canonical(part, where)
-            placed: Placed = yield Place(part, where, wanted == "sha256")
+            placed: Placement = yield Place(part, where, wanted == "sha256")
             digest = part.digest if is_kept else _choose_digest(placed, wanted)
             parts[role] = Part(placed.blob, part.dtype, part.type, digest)
             end = placed.end
@@ -60,7 +60,7 @@ def write(catalog: Catalog, options: Options, goal: Goal) -> Writing:
     yield encode_tail(manifest, offset)
 
 
-def _choose_digest(placed: Placed, wanted: str | None) -> str | None:
+def _choose_digest(placed: Placement, wanted: str | None) -> str | None:
     """Return the digest that was asked for, if any; else that of xxh3."""
     if wanted == "none":
         return None

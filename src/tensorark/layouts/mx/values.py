@@ -33,7 +33,7 @@ def assemble(tensor: Tensor, read: Bytes) -> Array:
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
     """Return the flat elements [start, stop), reading what they need and no more."""
     scheme = LAYOUT.check(tensor)
-    _known(tensor)
+    _known_elements(tensor)
     judge(tensor, read, Reading())
     axis = scheme.axis or 0
     columns = 1
@@ -68,7 +68,7 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
         reading.require(CONTENT_RULES, content)
 
 
-def _known(tensor: Tensor) -> Part:
+def _known_elements(tensor: Tensor) -> Part:
     """Return the elements, if the profile says what they are.
 
     Raises:

@@ -95,7 +95,7 @@ def code_word(doc: Payload) -> Iterator[Fault]:
         if found is not None:
             yield _at(doc, found, "an illegal code", "-127 to 127", -128)
     elif whole.format == "t2_g128_fp16":
-        found = _search(whole.rows, whole.columns, lambda rows: _unpacked(doc, rows) == -2)
+        found = _search(whole.rows, whole.columns, lambda rows: _unpack(doc, rows) == -2)
         if found is not None:
             yield _at(doc, found, "an illegal code", "-1, 0 or 1", -2)
     elif whole.format in ROW_SCALED:
@@ -105,7 +105,7 @@ def code_word(doc: Payload) -> Iterator[Fault]:
             yield _at(doc, found, "a code is NaN", "a number", _word(codes[found]))
 
 
-def _unpacked(doc: Payload, rows: slice) -> npt.NDArray[np.int8]:
+def _unpack(doc: Payload, rows: slice) -> npt.NDArray[np.int8]:
     """Return the codes of logical elements of some rows, [rows, columns]."""
     at = np.arange(doc.used)
     codes = doc.codes(np.arange(rows.start, rows.stop)[:, np.newaxis], at)

@@ -46,7 +46,7 @@ def align_up(offset: int, alignment: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grouped:
+class GroupFormat:
     """A format of integer codes in groups of `group` along the last axis, an FP16 scale each.
 
     A group takes `base` bytes in the base plane and `high` bytes in the plane of high bits.
@@ -69,14 +69,14 @@ class Blocks:
 DIRECT: Final[Mapping[str, int]] = MappingProxyType({"bf16": 2, "fp32": 4, "int32": 4})
 """Formats of plain words, with the bytes of a word."""
 
-GROUPED: Final[Mapping[str, Grouped]] = MappingProxyType(
+GROUPED: Final[Mapping[str, GroupFormat]] = MappingProxyType(
     {
-        "q2_g64_fp16": Grouped(bits=2, group=64, base=16, high=0),
-        "q4_g64_fp16": Grouped(bits=4, group=64, base=32, high=0),
-        "q5_g64_fp16": Grouped(bits=5, group=64, base=32, high=8),
-        "q6_g64_fp16": Grouped(bits=6, group=64, base=32, high=16),
-        "q8_g32_fp16": Grouped(bits=8, group=32, base=32, high=0),
-        "t2_g128_fp16": Grouped(bits=2, group=128, base=32, high=0),
+        "q2_g64_fp16": GroupFormat(bits=2, group=64, base=16, high=0),
+        "q4_g64_fp16": GroupFormat(bits=4, group=64, base=32, high=0),
+        "q5_g64_fp16": GroupFormat(bits=5, group=64, base=32, high=8),
+        "q6_g64_fp16": GroupFormat(bits=6, group=64, base=32, high=16),
+        "q8_g32_fp16": GroupFormat(bits=8, group=32, base=32, high=0),
+        "t2_g128_fp16": GroupFormat(bits=2, group=128, base=32, high=0),
     }
 )
 
@@ -271,7 +271,7 @@ def slices(whole: Geometry, start: int, stop: int) -> Iterator[Slice]:
 # -------------------------------------------------------------------------------------- the layouts
 
 
-def _stacked(
+def _stack(
     format_: str,
     layout: str,
     shape: tuple[int, int],
@@ -297,7 +297,7 @@ def _stacked(
 def _contiguous(format_: str, shape: tuple[int, ...], _divisors: int) -> Geometry:
     columns = shape[-1] if shape else 1
     rows = prod(shape[:-1])
-    return _stacked(format_, CONTIGUOUS, (rows, columns), (("data", 1, columns * DIRECT[format_]),))
+    return _stack(format_, CONTIGUOUS, (rows, columns), (("data", 1, columns * DIRECT[format_]),))
 
 
 def _row_split(format_: str, shape: tuple[int, ...], _divisors: int) -> Geometry:
@@ -309,7 +309,7 @@ def _row_split(format_: str, shape: tuple[int, ...], _divisors: int) -> Geometry
         ("high", ALIGNMENT, groups * known.high),
         ("scales", ALIGNMENT, groups * 2),
     )
-    return _stacked(format_, ROW_SPLIT, (rows, columns), planes)
+    return _stack(format_, ROW_SPLIT, (rows, columns), planes)
 
 
 def _block_scale(format_: str, shape: tuple[int, ...], divisors: int) -> Geometry:
@@ -343,19 +343,19 @@ def _block_scale(format_: str, shape: tuple[int, ...], divisors: int) -> Geometr
 def _row_scale(format_: str, shape: tuple[int, ...], _divisors: int) -> Geometry:
     rows, columns = shape
     planes = (("codes", ALIGNMENT, columns), ("scales", ALIGNMENT, 2))
-    return _stacked(format_, ROW_SCALE, (rows, columns), planes)
+    return _stack(format_, ROW_SCALE, (rows, columns), planes)
 
 
 def _row_interleaved(format_: str, shape: tuple[int, ...], _divisors: int) -> Geometry:
     rows, columns = shape
-    return _stacked(format_, ROW_INTERLEAVED, (rows, columns), (("rows", 1, columns + 2),))
+    return _stack(format_, ROW_INTERLEAVED, (rows, columns), (("rows", 1, columns + 2),))
 
 
 def _gguf_blocks(format_: str, shape: tuple[int, ...], _divisors: int) -> Geometry:
     rows, columns = shape
     known = GGUF[format_]
     stride = columns // known.values * known.nbytes
-    return _stacked(format_, GGUF_BLOCKS, (rows, columns), (("blocks", 1, stride),))
+    return _stack(format_, GGUF_BLOCKS, (rows, columns), (("blocks", 1, stride),))
 
 
 _PLANS: Final[Mapping[str, Callable[[str, tuple[int, ...], int], Geometry]]] = MappingProxyType(

@@ -61,7 +61,7 @@ def layout_type(objects: Sequence[Description]) -> Iterator[Fault]:
 def layout_shape(objects: Sequence[Description]) -> Iterator[Fault]:
     """Shape and `divisors` are what the layout holds of the format."""
     for each in objects:
-        format_ = _known(each)
+        format_ = _known_format(each)
         if format_ is None:
             continue
         layout, divisors = LAYOUT_OF[format_], _divisors(each)
@@ -75,7 +75,7 @@ def layout_shape(objects: Sequence[Description]) -> Iterator[Fault]:
 def layout_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """`data` has as many bytes as format, layout and shape need."""
     for each in objects:
-        format_ = _known(each)
+        format_ = _known_format(each)
         if format_ is None:
             continue
         layout, shape, divisors = LAYOUT_OF[format_], tuple(each.shape), _divisors(each)
@@ -94,7 +94,7 @@ def _format(each: Description) -> str | None:
     return type_.removeprefix(PREFIX)
 
 
-def _known(each: Description) -> str | None:
+def _known_format(each: Description) -> str | None:
     """Return the format, if it is one that we know the geometry of."""
     format_ = _format(each) if "data" in each.parts else None
     return format_ if format_ in LAYOUT_OF else None

@@ -58,22 +58,22 @@ class _Search:
     def run(self) -> None:
         """Try all scales in their order."""
         first_codes, first = self.codes.copy(), self.scales.copy()
-        for wanted in self._stretched():
+        for wanted in self._stretch():
             self._try(_round(wanted))
         for factor in (0.25, 0.5, 2.0, 4.0):
             self._try(_round(first.astype(np.float64) * factor))
         for steps in (-2, -1, 1, 2):
             self._try(_step(first, steps))
-        fitted = self._fitted(first_codes)
+        fitted = self._fit(first_codes)
         for factor in (1.0, 0.5, 2.0):
             self._try(_round(fitted * factor))
         for steps in (-2, -1, 1, 2):
             self._try(_step(_round(fitted), steps))
-        again = _round(self._fitted(self.codes))
+        again = _round(self._fit(self.codes))
         for steps in (0, -1, 1):
             self._try(_step(again, steps))
 
-    def _stretched(self) -> Iterator[Doubles]:
+    def _stretch(self) -> Iterator[Doubles]:
         """Yield the scales at which the largest value has the largest code, and around them."""
         at = np.abs(self.values).argmax(axis=-1)[:, np.newaxis]
         extreme = np.take_along_axis(self.wide, at, -1)[:, 0]
@@ -82,7 +82,7 @@ class _Search:
         for ratio in _RATIOS:
             yield ratio * (extreme / self.coding.low)
 
-    def _fitted(self, codes: Codes) -> Doubles:
+    def _fit(self, codes: Codes) -> Doubles:
         """Return the scales that fit `codes` best; 0 where all of a group are 0."""
         wide = codes.astype(np.float64)
         above: Doubles = (self.wide * wide).sum(axis=-1)

@@ -58,7 +58,7 @@ def select(keys: Keys, pattern: Pattern) -> Bits:
     step = max(1, BLOCK // m) * m
     for start in range(0, keys.size, step):
         block = keys[start : start + step].reshape(-1, m)
-        chosen = _pairwise(block, pattern.n) if m <= _PAIRWISE else _ranked(block, pattern.n)
+        chosen = _pairwise(block, pattern.n) if m <= _PAIRWISE else _rank(block, pattern.n)
         keep[start : start + step] = chosen.reshape(-1)
     return keep
 
@@ -76,7 +76,7 @@ def _pairwise(block: Keys, n: int) -> Bits:
     return np.ascontiguousarray((before < n).T)
 
 
-def _ranked(block: Keys, n: int) -> Bits:
+def _rank(block: Keys, n: int) -> Bits:
     """Choose by sorting each group, the first of equal keys first."""
     m = block.shape[1]
     if block.dtype.itemsize < 8 and m <= 1 << 16:

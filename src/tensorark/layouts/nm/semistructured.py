@@ -125,7 +125,7 @@ def meta_of(codes: Iterable[npt.NDArray[np.uint8]], rows: int, form: Form) -> np
         np.bitwise_or.reduce(each.reshape(-1, form.codes).astype(element) << shifts, axis=1)
         for each in codes
     ]
-    return _reordered(np.concatenate(words).reshape(rows, -1), form)
+    return _reorder(np.concatenate(words).reshape(rows, -1), form)
 
 
 def form_of(shape: tuple[int, ...], dtype: str) -> Form:
@@ -154,7 +154,7 @@ def meta_shape(shape: tuple[int, ...], form: Form) -> tuple[int, int]:
     return shape[0], shape[1] // form.group // form.codes
 
 
-def _reordered(words: npt.NDArray[Any], form: Form) -> npt.NDArray[Any]:
+def _reorder(words: npt.NDArray[Any], form: Form) -> npt.NDArray[Any]:
     """Put the words of a meta where the kernels look for them."""
     rows = len(words)
     row, column = np.arange(rows)[:, None], np.arange(words.shape[1])[None, :]

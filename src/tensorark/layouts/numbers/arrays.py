@@ -31,7 +31,7 @@ def as_array(value: Any, where: Where = ()) -> Array:
 
         plain: Array = to_array(value, str(where[1]) if where else None)
         return plain
-    masked = _masked_in(value)
+    masked = _find_masked(value)
     if masked is not None:
         raise _would_lose_its_mask(masked, where)
     if value is None or (isinstance(value, _NO_ARRAYS) and not isinstance(value, np.generic)):
@@ -47,12 +47,12 @@ def as_array(value: Any, where: Where = ()) -> Array:
     return np.asarray(made)
 
 
-def _masked_in(value: Any, depth: int = 0) -> Array | None:
+def _find_masked(value: Any, depth: int = 0) -> Array | None:
     """Return a masked array that `value` is, or holds as a sequence; numpy drops masks of these."""
     if isinstance(value, np.ma.MaskedArray):
         return value
     if isinstance(value, list | tuple) and depth < _MOST_DIMENSIONS:
-        found = (_masked_in(each, depth + 1) for each in value)
+        found = (_find_masked(each, depth + 1) for each in value)
         return next((each for each in found if each is not None), None)
     return None
 

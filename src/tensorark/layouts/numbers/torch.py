@@ -84,7 +84,7 @@ def from_array(values: Any, dtype: torch.dtype) -> torch.Tensor:
         Unsupported: when torch holds no tensor of that shape.
     """
     if dtype == _PAIRS:
-        return _paired(values)
+        return _pair(values)
     if not values.size:
         return _empty(values.shape, dtype)
     octets = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
@@ -94,7 +94,7 @@ def from_array(values: Any, dtype: torch.dtype) -> torch.Tensor:
 _PAIRS: Final[Any] = getattr(torch, "float4_e2m1fn_x2", None)
 
 
-def _paired(values: Any) -> torch.Tensor:
+def _pair(values: Any) -> torch.Tensor:
     """Return f4_e2m1 elements as the pairs that torch holds, the first in the low half."""
     if not values.ndim or values.shape[-1] % 2:
         raise Unsupported(
@@ -108,7 +108,7 @@ def _paired(values: Any) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(packed)).view(_PAIRS)
 
 
-def _unpaired(tensor: torch.Tensor) -> Any:
+def _unpair(tensor: torch.Tensor) -> Any:
     """Return pairs of f4_e2m1 as elements: the last dimension is twice as long."""
     if not tensor.ndim:
         raise InvalidInput("a pair of f4_e2m1 has no shape of its own", code="torch-shape")
@@ -132,7 +132,7 @@ def to_array(tensor: torch.Tensor, name: str | None = None) -> Any:
         detail = "no storage type holds this torch dtype"
         raise InvalidInput(detail, code="dtype", found=type_, where=where)
     if plain.dtype == _PAIRS:
-        return _unpaired(plain)
+        return _unpair(plain)
     known = TYPES.get(id_)
     element = numpy_dtype(id_) if known is None else numpy_dtype(known.dtype, id_)
     if plain.dtype in _AS_INTEGER:

@@ -53,9 +53,9 @@ class _Decoder:
         )
         self._element: npt.DTypeLike = np.float32 if narrow else np.float64
         zero = scheme.zero_value or 0 if scheme.zero_form == "implied" else 0
-        self._codes = _Packed(scheme, tensor.parts["data"], zero, self._element)
+        self._codes = _PackedCodes(scheme, tensor.parts["data"], zero, self._element)
         self._zero_codes = (
-            _Packed(scheme, zeros, 0, self._element) if zeros is not None and packed else None
+            _PackedCodes(scheme, zeros, 0, self._element) if zeros is not None and packed else None
         )
 
     def fill(self, start: int, stop: int, out: Float32) -> None:
@@ -82,7 +82,7 @@ class _Decoder:
         return widen(data, part.type or part.dtype, self._element)
 
 
-class _Packed:
+class _PackedCodes:
     """Codes in words, minus a zero point that all share, as floats."""
 
     __slots__ = ("_msb", "_per_word", "_table", "_word")
