@@ -108,6 +108,7 @@ def _item(
         return head, pos + 1
     if head >= 0xE0:
         return _simple(data, pos)
+    # From 0xDC on the head itself is malformed, which `_head` says.
     if 0xC0 <= head < 0xDC:
         _tagged(pos)
     major = head >> 5
@@ -140,6 +141,7 @@ def _head(data: bytes, pos: int) -> tuple[int, int]:
     if end > len(data):
         _truncated(pos, "a head")
     argument = int.from_bytes(data[pos + 1 : end], "big")
+    # What fits half the width has a shorter head.
     if argument < (24 if width == 1 else 1 << (4 * width)):
         _not_shortest(pos, argument)
     return argument, end
@@ -215,6 +217,7 @@ def _map(
             key, pos = _text(data, pos, length)
         else:
             return _pairs(data, start, count - done, level, room, members, previous)
+        # Keys are compared as they are encoded, head included: shorter ones come first.
         encoded = data[start:pos]
         if encoded <= previous:
             _misplaced_key(start, encoded == previous)
@@ -535,6 +538,7 @@ def _encode_float(value: float) -> bytes:
     if value != value:  # noqa: PLR0124 - the definition of NaN
         return _NAN
     width = next(width for width in (2, 4, 8) if width == 8 or _fits(value, width))
+    # Widths of 2, 4 and 8 bytes have the heads F9, FA and FB.
     return bytes((0xF9 + (width >> 2),)) + struct.pack(_FLOATS[width], value)
 
 

@@ -255,6 +255,7 @@ def _outside_strings(raw: bytes) -> Iterator[bytes]:
     for start in range(0, len(plain), _PIECE):
         pieces = plain[start : start + _PIECE].split(b'"')
         yield b'""'.join(pieces[is_inside::2])
+        # An odd number of quotes: the next piece begins on their other side.
         is_inside ^= len(pieces) % 2 == 0
 
 

@@ -113,6 +113,7 @@ def header_bytes(descr: str, shape: Sequence[int]) -> bytes:
         "".join(f"{n}, " for n in shape).rstrip() if len(shape) == 1 else ", ".join(map(str, shape))
     )
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}"
+    # With newline, preamble and up to 64 of padding: the length has two bytes in version 1.
     version, width = (1, 2) if len(text) + 1 + 10 + 64 < 1 << 16 else (2, 4)
     begin = len(MAGIC) + 2 + width
     text += " " * (-(begin + len(text) + 1) % 64) + "\n"
@@ -188,6 +189,7 @@ class _Literal:
         self._at += 1
         if end == "]":
             return items
+        # As in Python, (3) is a number and (3,) a tuple.
         return items[0] if len(items) == 1 and not trailing else tuple(items)
 
     def _comma(self, end: str) -> bool:

@@ -104,6 +104,7 @@ def first_names(head: bytes) -> Iterator[bytes]:
     at = 0 if head.startswith(LOCAL_MAGIC) else -1
     while at >= 0:
         begin = at + LOCAL.size
+        # The length of the name is the last field but one of the header.
         yield head[begin : begin + int.from_bytes(head[begin - 4 : begin - 2], "little")]
         at = head.find(LOCAL_MAGIC, begin)
 
@@ -115,6 +116,7 @@ def parse_end(tail: bytes, size: int) -> End:
         ZipFault: when there are none, or they contradict each other.
     """
     base = size - len(tail)
+    # The last one: where a comment holds the magic itself, the file is refused, never guessed at.
     at = tail.rfind(END_MAGIC)
     if at < 0 or at + END.size > len(tail):
         raise ZipFault("there is no end of a zip directory", size, "PK 5 6", "nothing")
@@ -129,6 +131,7 @@ def parse_end(tail: bytes, size: int) -> End:
     if is_full or tail[max(0, at - LOCATOR.size) :].startswith(LOCATOR_MAGIC):
         *wide, limit = _end64(tail, at, base)
         full = (_FULL16,) * 4 + (_FULL32,) * 2
+        # A short field repeats the wide one, or is full to say that the wide one counts.
         if any(a not in (b, c) for a, b, c in zip(short, wide, full, strict=True)):
             raise ZipFault("the end records contradict each other", base + at, wide, list(short))
         disk, first, here, count, length, offset = wide
@@ -137,6 +140,7 @@ def parse_end(tail: bytes, size: int) -> End:
     if offset + length != base + limit:
         detail = "the directory does not end where its end records begin"
         raise ZipFault(detail, base + at, base + limit, offset + length)
+    # Before entries are read: the count may be any number.
     if count * ENTRY.size > length:
         raise ZipFault("the directory is too short for its entries", base + at, count, length)
     return End(offset=offset, length=length, count=count, limit=base + limit)
@@ -244,6 +248,7 @@ def _wide(extra: bytes, fields: list[int], place: int) -> list[int]:
         id_, length = struct.unpack_from("<2H", extra, at)
         body = extra[at + 4 : at + 4 + length]
         if id_ == _ZIP64:
+            # The extra field holds only what is full, in the order of `fields`.
             wanted = [i for i, value in enumerate(fields) if value == _FULL32]
             if len(body) < 8 * len(wanted):
                 break

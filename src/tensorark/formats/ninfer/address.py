@@ -55,6 +55,7 @@ class Address:
                 found=f"{offset} + {length}",
             )
         found = []
+        # The last file that begins here: those before it with the same start have no payload.
         at = bisect_right(self.starts, offset) - 1
         while offset < end:
             stop = min(end, self.starts[at + 1])

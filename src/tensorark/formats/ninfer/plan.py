@@ -315,6 +315,7 @@ def _fit(
     _check_id(artifact_id)
     single = text_of(_table(entry, turn, (payload_bytes,)))
     start = payload_start(len(single))
+    # More files need a longer table, which needs more room: it only grows, so this ends.
     while True:
         sizes = split(payload_bytes, start, limit)
         text = single if len(sizes) == 1 else text_of(_table(entry, turn, sizes))

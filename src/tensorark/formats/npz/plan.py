@@ -89,6 +89,7 @@ class Member:
         size = _FULL32 if large else size
         version = _WIDE if words else _PLAIN
         fixed = ENTRY.pack(
+            # 3: made on Unix, without which the mode of the file means nothing.
             ENTRY_MAGIC, 3 << 8 | version, version, self.flags, STORED, 0, _DATE, crc, size, size,
             len(self.name), len(extra), 0, 0, 0, _REGULAR, min(offset, _FULL32),
         )  # fmt: skip
@@ -107,6 +108,7 @@ def end_records(offset: int, length: int, count: int) -> bytes:
     """Return the end of an archive whose directory of `count` entries lies at `offset`."""
     records = b""
     if count >= _FULL16 or offset >= _FULL32 or length >= _FULL32:
+        # Less 12: the record does not count its magic and the field with its size.
         records = END64.pack(
             END64_MAGIC, END64.size - 12, 3 << 8 | _WIDE, _WIDE, 0, 0, count, count, length, offset
         ) + LOCATOR.pack(LOCATOR_MAGIC, 0, offset + length, 1)

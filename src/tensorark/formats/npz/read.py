@@ -221,7 +221,8 @@ def _header(member: Member, head: memoryview, reading: Reading) -> tuple[int, by
 def _inflate(data: memoryview, most: int) -> bytes:
     """Return the first bytes of a deflate stream, `most` of them at most."""
     try:
-        return zlib.decompressobj(-15).decompress(data, max(1, most))  # 0 would mean no bound
+        # -15: the stream has no header of zlib; and a bound of 0 would mean none.
+        return zlib.decompressobj(-15).decompress(data, max(1, most))
     except zlib.error as error:
         detail = "the member is no deflate stream"
         raise HeaderFault(detail, 0, "deflated data", str(error)[:80]) from None
@@ -300,6 +301,7 @@ def _blob(array: ArrayMember) -> Blob:
     if entry.method == STORED and not (known and (ordered or array.dtype.is_swapped)):
         return Raw((Span(member.start + header.length, array.nbytes),))
     spans = (
+        # That of the directory: a local header may leave its CRC out.
         Span(entry.place + _CRC_AT, _CRC_SIZE),
         Span(member.start, entry.compressed),
     )

@@ -134,11 +134,13 @@ def overflows(shape: tuple[int, ...]) -> bool:
 
 
 def _capped(left: int, right: int) -> int:
+    # Once too large it stays so: a later 0 does not undo the overflow in a reader.
     return left if left >= U64 else mul(left, right)
 
 
 def _covers(begins: list[int], ends: list[int], length: int) -> bool:
     """Whether ranges sorted by place begin at 0, follow each other and end at `length`."""
+    # Cut to length, because of no tensors none begins at 0.
     return begins == [0, *ends[:-1]][: len(begins)] and (ends[-1] if ends else 0) == length
 
 

@@ -57,6 +57,7 @@ def plan(tensors: Sequence[Tensor], metadata: Mapping[str, str] | None) -> Plan:
         members.append(entry(tensor, begin))
         begin += tensor.nbytes
     text = ("{" + ",".join(members) + "}").encode("utf-8")
+    # Spaces, which JSON lets pass; the eight bytes of the length count for the alignment of data.
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     header = len(text).to_bytes(8, "little") + text
     return Plan(

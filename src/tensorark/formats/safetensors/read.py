@@ -142,6 +142,7 @@ def sniff(head: bytes, _tail: bytes, _size: int) -> bool:
 
     A shortened file is still recognized, so that it can be called shortened.
     """
+    # From the two bytes of {} on; more than a tebibyte is other data, not a length.
     if int.from_bytes(head[:8], "little") not in range(2, 1 << 40):
         return False
     begin = head[8:].lstrip(b" \t\r\n")

@@ -70,6 +70,7 @@ def _write_shards(
         members=list_shards,
         replaces=goal.name,
     )
+    # The identity is known when all has passed: its place is patched, and no length changes.
     text = stamp(metadata, UNKNOWN)
     hashed: list[Tensor] = []
     for held in shards.values():

@@ -113,6 +113,7 @@ class Search:
         """Return where the next plausible header begins, from `start` on."""
         at, size = start, _FIRST
         while at + HEADER_SIZE <= self.limit:
+            # Reads overlap by the fields of a header: one that begins in this read is whole in it.
             (data,) = yield [Span(at, min(size + FIELDS.size, self.limit - at))]
             text = bytes(data)
             for match in _LIKELY.finditer(text):

@@ -61,6 +61,7 @@ def infer_align(manifest: Manifest) -> int:
 
     The largest power of two that divides them all, from 4096 to 65536.
     """
+    # The lowest bit that any offset has is what divides all; the canonical one caps it.
     found = manifest.frame.manifest_offset | CANONICAL_ALIGN
     for offset, shard in zip(manifest.offsets, manifest.part_shards, strict=True):
         if shard is None:

@@ -25,6 +25,7 @@ from tensorark.wire.cbor import (
 _EncodePart = Callable[[Part], bytes]
 _ARRAY: Final = 4
 _MAP: Final = 5
+# Below, the members of records are written in the order of their encoded keys (§3.1).
 _KEY: Final = {
     name: encode_text(name)
     for name in (

@@ -64,13 +64,16 @@ def recognize(data: bytes, pos: int) -> tuple[PlainObject, int] | None:
     if found is None:
         return None
     count, offset, length, type_, dtype, head, shard, digest, shape = found.groups()
+    # The head of the map must count the members that matched: two, and the optional ones.
     if count[0] != 0xA2 + (type_ is not None) + (shard is not None) + (digest is not None):
         return None
+    # A text of up to 23 bytes has its length in the head, 0x60 + n, a longer one behind it.
     if shard is not None and len(shard) != (head[1] if len(head) == 2 else head[0] - 0x60):
         return None
     dimensions = _shape(shape)
     if len(dimensions) != shape[0] - 0x80:
         return None
+    # Digests are texts of 21 bytes (xxh3, head 0x75) or 71 (sha256).
     each = PlainObject(
         dimensions,
         _IDS[dtype],
