@@ -224,7 +224,7 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
         line = f"{escaped(done.source)} → {escaped(entry)}{more}: {'; '.join(ways)}"
         out.line(f"{line}; written {sizes_text(sizes)}")
         if done.target_format == "zt" and not plan["options"].keys() & {"align", "encoding"}:
-            out.note(holes_note(sizes, result["nbytes"], "--compact") or "")
+            out.note(holes_note(sizes, result["nbytes"]))
         if done.cast is not None:
             cast = done.cast
             out.note(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -13,18 +13,13 @@ from tensorark.core.ledger import BY_LENIENCE, KINDS, Loss
 from tensorark.errors import quoted
 from tensorark.report.text import count_text
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def drop(function: F) -> F:
-    """Take the kinds of what may be lost, as `drop`."""
-    return click.option(
-        "--drop",
-        multiple=True,
-        type=click.Choice(sorted(KINDS - BY_LENIENCE)),
-        metavar="KIND",
-        help="Leave out what the target does not keep of this kind, and list it; repeatable.",
-    )(function)
+drop: Final = click.option(
+    "--drop",
+    multiple=True,
+    type=click.Choice(sorted(KINDS - BY_LENIENCE)),
+    metavar="KIND",
+    help="Leave out what the target does not keep of this kind, and list it; repeatable.",
+)
 
 
 def losses(dropped: Iterable[Loss]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ Owns the options and the notes. Verbs that take one open their files through `op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -18,38 +18,26 @@ from tensorark.layouts import layout_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SHOWN = 8
+_SHOWN: Final = 8
+
+
+lenient: Final = click.option(
+    "--lenient", is_flag=True, help="Let pass what public readers do (Tensorbit, zstd frames)."
+)
+_structural: Final = click.option(
+    "--structural", is_flag=True, help="Open a .zt whose layouts are broken, and name those."
+)
+generation: Final = click.option(
+    "--generation",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Take a .zt as it was at this generation, counted from 1: `tark doctor` lists them.",
+)
 
 
 def opening(function: F) -> F:
     """Add all options that say how a model is opened: what `open_model` takes."""
-    return lenient(structural(generation(function)))
-
-
-def lenient(function: F) -> F:
-    """Add --lenient."""
-    return click.option(
-        "--lenient",
-        is_flag=True,
-        help="Let pass what public readers do (Tensorbit, zstd frames).",
-    )(function)
-
-
-def structural(function: F) -> F:
-    """Add --structural."""
-    return click.option(
-        "--structural", is_flag=True, help="Open a .zt whose layouts are broken, and name those."
-    )(function)
-
-
-def generation(function: F) -> F:
-    """Add --generation."""
-    return click.option(
-        "--generation",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Take a .zt as it was at this generation, counted from 1: `tark doctor` lists them.",
-    )(function)
+    return lenient(_structural(generation(function)))
 
 
 def length_of(path: str, number: int | None) -> int | None:

@@ -45,16 +45,7 @@ def command(root: str, target: str, *, dry_run: bool, **wanted: Any) -> None:
     with out.progress(payload_of(root), "merging") as progress:
         done = merge(root, target, dry_run=dry_run, progress=progress, **wanted)
     if out.json:
-        value = {
-            "written": not dry_run,
-            "root": done.root,
-            "shards": list(done.shards),
-            "target": done.target,
-            "tensors": done.tensors,
-            "nbytes": done.nbytes,
-            "dropped": dropping.losses(done.dropped),
-        }
-        out.document("merge", value)
+        out.document("merge", {"written": not dry_run, **dropping.facts(done)})
     elif out.quiet:
         out.line(escaped(done.target))
     else:

@@ -58,7 +58,7 @@ from tensorark.report.text import count_text, nbytes_text, shape_text
     help="Another file for a role, such as chat_template.jinja.",
 )
 @click.option("--name", metavar="TEXT", help="Public name of the artifact.")
-@parameters.max_size()
+@parameters.max_size(name="max_file_bytes")
 @parameters.artifact_id
 @dropping.drop
 @parameters.force
@@ -77,32 +77,16 @@ def command(folder: str, target: str, *, recipe: str, dry_run: bool, **wanted: A
     from tensorark.ninfer.pack import convert_checkpoint
 
     out = terminal()
-    chosen: dict[str, Any] = {
-        "components": ("text", *wanted["components"]),
-        "sources": _pairs("--source", wanted["sources"]),
-        "resources": _pairs("--resource", wanted["resources"]),
-        "name": wanted["name"],
-        "drop": wanted["drop"],
-    }
-    limit = wanted["max_size"]
-    planned = convert_checkpoint(
-        folder, target, recipe, dry_run=True, max_file_bytes=limit, **chosen
-    )
+    wanted["components"] = ("text", *wanted["components"])
+    wanted["sources"] = _pairs("--source", wanted["sources"])
+    wanted["resources"] = _pairs("--resource", wanted["resources"])
+    planned = convert_checkpoint(folder, target, recipe, dry_run=True, **wanted)
     if dry_run:
         _show_plan(out, planned)
         return
     parameters.require_free(target, overwrite=wanted["overwrite"])
     with out.progress(planned.payload_bytes, "packing") as progress:
-        done = convert_checkpoint(
-            folder,
-            target,
-            recipe,
-            max_file_bytes=limit,
-            artifact_id=wanted["artifact_id"],
-            overwrite=wanted["overwrite"],
-            progress=progress,
-            **chosen,
-        )
+        done = convert_checkpoint(folder, target, recipe, progress=progress, **wanted)
     _show_result(out, done)
 
 
@@ -118,7 +102,7 @@ def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
 
 def _show_plan(out: Terminal, planned: Any) -> None:
     if out.json:
-        out.document("pack-plan", _document(planned))
+        out.document("pack-plan", dropping.facts(planned))
         return
     rows = [
         [
@@ -160,20 +144,9 @@ def _tell(out: Terminal, planned: Any) -> None:
         out.note(f"note: {tensors} of {component} left out: --component {component} takes them")
 
 
-def _document(planned: Any) -> dict[str, Any]:
-    return {
-        "recipe": planned.recipe,
-        "files": list(planned.files),
-        "payload_bytes": planned.payload_bytes,
-        "objects": [dict(each) for each in planned.objects],
-        "dropped": dropping.losses(planned.dropped),
-        "unchosen": dict(planned.unchosen),
-    }
-
-
 def _show_result(out: Terminal, done: Any) -> None:
     if out.json:
-        out.document("pack", _document(done))
+        out.document("pack", dropping.facts(done))
         return
     for name in done.files:
         out.line(escaped(name))

@@ -95,11 +95,8 @@ def max_size(
     return click.option("--max-size", name, type=size, metavar="SIZE", help=text)
 
 
-def force(function: F) -> F:
-    """Add --force, handed on as `overwrite`."""
-    return click.option("-f", "--force", "overwrite", is_flag=True, help="Replace what exists.")(
-        function
-    )
+force: Final = click.option("-f", "--force", "overwrite", is_flag=True, help="Replace what exists.")
+"""Handed on as `overwrite`."""
 
 
 def require_free(target: str, *, overwrite: bool) -> None:
@@ -118,20 +115,19 @@ def align(text: str, default: str | None = None) -> Callable[[F], F]:
     return click.option("--align", type=size, metavar="SIZE", default=default, help=text)
 
 
-def artifact_id(function: F) -> F:
-    """Add --artifact-id, as the 16 bytes that name a set of files."""
-    return click.option(
-        "--artifact-id",
-        type=_artifact_id,
-        metavar="HEX",
-        help="Name the .ninfer set by these 32 digits; then the bytes are the same every time.",
-    )(function)
-
-
 def _artifact_id(text: str) -> bytes:
     if not re.fullmatch(r"[0-9A-Fa-f]{32}", text):
         raise click.BadParameter(f"{text!r} is no id: write 32 hexadecimal digits")
     return bytes.fromhex(text)
+
+
+artifact_id: Final = click.option(
+    "--artifact-id",
+    type=_artifact_id,
+    metavar="HEX",
+    help="Name the .ninfer set by these 32 digits; then the bytes are the same every time.",
+)
+"""The 16 bytes that name a set of files."""
 
 
 def choosing(function: F) -> F:
@@ -162,12 +158,9 @@ def digests(function: F) -> F:
     return trust(given(function))
 
 
-def threads(function: F) -> F:
-    """Add --threads."""
-    return click.option(
-        "--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads (default: all cores)."
-    )(function)
-
+threads: Final = click.option(
+    "--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads (default: all cores)."
+)
 
 path: Final = click.argument("path", type=click.Path())
 """The one argument of most verbs."""

@@ -44,7 +44,7 @@ from tensorark.report.text import nbytes_text
     help="Another file for a role: write a new artifact.",
 )
 @parameters.output("The file that is written.")
-@parameters.max_size()
+@parameters.max_size(name="max_file_bytes")
 @parameters.artifact_id
 @parameters.force
 def command(
@@ -53,9 +53,7 @@ def command(
     extract: str | None,
     replaced: tuple[str, ...],
     output: str | None,
-    max_size: int | None,
-    artifact_id: bytes | None,
-    overwrite: bool,
+    **wanted: Any,
 ) -> None:
     """List, extract or replace the resources of a .ninfer.
 
@@ -65,9 +63,9 @@ def command(
     if extract is not None and replaced:
         raise click.UsageError("--extract and --resource exclude each other")
     if replaced:
-        _replace(path, replaced, output, max_size, artifact_id, overwrite=overwrite)
+        _replace(path, replaced, output, **wanted)
     elif extract is not None:
-        _extract(path, extract, output, overwrite=overwrite)
+        _extract(path, extract, output, overwrite=wanted["overwrite"])
     else:
         _list(path)
 
@@ -102,15 +100,7 @@ def _extract(path: str, role: str, output: str | None, *, overwrite: bool) -> No
         write(data)
 
 
-def _replace(
-    path: str,
-    replaced: tuple[str, ...],
-    output: str | None,
-    max_size: int | None,
-    artifact_id: bytes | None,
-    *,
-    overwrite: bool,
-) -> None:
+def _replace(path: str, replaced: tuple[str, ...], output: str | None, **wanted: Any) -> None:
     if output is None:
         raise click.UsageError("--resource writes a new artifact: name it with -o")
     found = {}
@@ -125,15 +115,7 @@ def _replace(
             raise ReadFailed(error.strerror or str(error), path=source) from error
     out = terminal()
     with out.progress(Path(path).stat().st_size, "writing") as progress:
-        files = replace_resources(
-            path,
-            output,
-            found,
-            max_file_bytes=max_size,
-            artifact_id=artifact_id,
-            overwrite=overwrite,
-            progress=progress,
-        )
+        files = replace_resources(path, output, found, progress=progress, **wanted)
     if out.json:
         out.document("resources", {"path": path, "files": files})
     elif not out.quiet:

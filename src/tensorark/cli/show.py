@@ -13,6 +13,7 @@ from tensorark.cli.verb import verb
 from tensorark.errors import LimitExceeded
 from tensorark.files.view import TensorView
 from tensorark.layouts.nm.rules import ID as NM
+from tensorark.report.plain import plain
 from tensorark.report.report import full, report
 from tensorark.report.text import report_lines, tensor_lines
 from tensorark.wire.gc_pause import pause_gc
@@ -91,7 +92,5 @@ def _mask_bits(view: TensorView, count: int) -> list[str]:
 
 def _plain(value: Any) -> Any:
     """Return a numpy scalar as a JSON-able number, or as text where JSON has none."""
-    from tensorark.report.plain import plain
-
     number = value.item() if hasattr(value, "item") else value
     return plain(number) if isinstance(number, bool | int | float) else str(number)

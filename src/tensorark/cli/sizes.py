@@ -40,12 +40,12 @@ def sizes_text(sizes: dict[str, Any]) -> str:
     return text if held is None or held >= whole else f"{text} ({nbytes_text(held)} on disk)"
 
 
-def holes_note(sizes: dict[str, Any], payload: int, option: str) -> str | None:
+def holes_note(sizes: dict[str, Any], payload: int) -> str:
     """Name the option that leaves smaller holes, where most of a canonical file is holes."""
     holes = sizes["file_bytes"] - payload
     if holes < max(_WORTH, payload):
-        return None
+        return ""
     return (
         f"note: canonical form begins each tensor at a multiple of 64 KiB, so {nbytes_text(holes)} "
-        f"of the file are holes; {option} makes it smaller, and not canonical"
+        f"of the file are holes; --compact makes it smaller, and not canonical"
     )

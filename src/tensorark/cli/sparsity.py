@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -98,17 +99,6 @@ def _layers(found: Iterable[Counts]) -> Iterator[tuple[str, int, int]]:
 
 
 def _as_json(each: Counts) -> dict[str, Any]:
-    return {
-        "name": each.name,
-        "pattern": each.pattern,
-        "detected": each.detected,
-        "packing": each.packing,
-        "elements": each.elements,
-        "zeros": each.zeros,
-        "kept": each.kept,
-        "stray": each.stray,
-        "idle": each.idle,
-        "negative_zeros": each.negative_zeros,
-        "kept_by_groups": {str(count): groups for count, groups in each.bits.items()},
-        "wrong_groups": each.wrong,
-    }
+    facts = asdict(each)
+    bits, wrong = facts.pop("bits"), facts.pop("wrong")
+    return {**facts, "kept_by_groups": bits, "wrong_groups": wrong}

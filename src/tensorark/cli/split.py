@@ -59,7 +59,7 @@ def command(source: str, root: str, *, dry_run: bool, **wanted: Any) -> None:
 
 def _show(out: Terminal, plan: SplitPlan, *, written: bool) -> None:
     if out.json:
-        out.document("split", {"written": written, **_as_json(plan)})
+        out.document("split", {"written": written, **dropping.facts(plan)})
         return
     if out.quiet:
         for shard in plan.shards:
@@ -82,23 +82,3 @@ def _show(out: Terminal, plan: SplitPlan, *, written: bool) -> None:
         f"{escaped(plan.root)}: {count_text(plan.tensors, 'tensor')}, {nbytes_text(plan.nbytes)} "
         f"in {count_text(len(plan.shards), 'shard')}; {what}"
     )
-
-
-def _as_json(plan: SplitPlan) -> dict[str, Any]:
-    return {
-        "root": plan.root,
-        "tensors": plan.tensors,
-        "nbytes": plan.nbytes,
-        "max_size": plan.max_size,
-        "dropped": dropping.losses(plan.dropped),
-        "shards": [
-            {
-                "name": shard.name,
-                "path": shard.path,
-                "size": shard.size,
-                "exceeds": shard.exceeds,
-                "tensors": list(shard.tensors),
-            }
-            for shard in plan.shards
-        ],
-    }
