@@ -350,10 +350,10 @@ def load_json(folder: Path, _scratch: Path) -> Run:
 def _masked() -> tuple[Array, Array, Sparse]:
     """Return fp16 weights, a 2:4 mask of them, and how the two belong together."""
     from tensorark.layouts.nm.magnitude import magnitudes, select
-    from tensorark.layouts.nm.masks import mask_of
+    from tensorark.layouts.nm.masks import pack_mask
 
     weights = _weights()
-    mask = mask_of(select(magnitudes(weights), TWO_OF_FOUR), TWO_OF_FOUR)
+    mask = pack_mask(select(magnitudes(weights), TWO_OF_FOUR), TWO_OF_FOUR)
     return weights, mask, _sparse()
 
 
@@ -367,10 +367,10 @@ def _weights() -> Array:
 
 
 def expand(_folder: Path, _scratch: Path) -> Run:
-    from tensorark.layouts.nm.masks import kept
+    from tensorark.layouts.nm.masks import unpack_mask
 
     _values, mask, sparse = _masked()
-    return lambda: kept(mask, sparse)
+    return lambda: unpack_mask(mask, sparse)
 
 
 def densify(_folder: Path, _scratch: Path) -> Run:
@@ -383,12 +383,12 @@ def densify(_folder: Path, _scratch: Path) -> Run:
 def prune_weights(_folder: Path, _scratch: Path) -> Run:
     """Choose, make the mask, and clear what it does not keep, all in memory on one core."""
     from tensorark.layouts.nm.magnitude import magnitudes, select
-    from tensorark.layouts.nm.masks import apply, mask_of
+    from tensorark.layouts.nm.masks import apply, pack_mask
 
     weights, sparse = _weights(), _sparse()
 
     def run() -> None:
-        mask = mask_of(select(magnitudes(weights), TWO_OF_FOUR), TWO_OF_FOUR)
+        mask = pack_mask(select(magnitudes(weights), TWO_OF_FOUR), TWO_OF_FOUR)
         apply(weights, mask, sparse, out=None)
 
     return run

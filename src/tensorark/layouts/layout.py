@@ -7,7 +7,7 @@ payload and makes no numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -116,11 +116,22 @@ def parts_fault(each: Description, expected: str) -> Fault:
     return Fault(each.place("parts"), "other parts", expected, ", ".join(each.parts) or "none")
 
 
+def whole(objects: Iterable[Description], roles: set[str]) -> Iterator[Description]:
+    """Yield the objects whose parts are exactly those of `roles`: of others, that is the fault."""
+    return (each for each in objects if each.parts.keys() == roles)
+
+
 def ids_fault(each: Description, role: str, expected: str) -> Fault:
     """Return the fault of a part with another storage or logical type than `expected`."""
     dtype, type_, _ = each.parts[role]
     found = dtype if type_ is None else f"{type_} over {dtype}"
     return Fault(each.place("parts", role), f"`{role}` has the wrong type", expected, found)
+
+
+def attribute_fault(each: Description, key: str, expected: str) -> Fault:
+    """Return the fault of an attribute that is missing, or is not `expected`."""
+    found = each.attributes.get(key, "nothing")
+    return Fault(each.attribute(key), f"`{key}` is not usable", expected, found)
 
 
 def size_fault(each: Description, role: str, expected: int, why: str) -> Fault:

@@ -15,6 +15,7 @@ from tensorark.core.rules import Fault, rule
 from tensorark.layouts.layout import (
     Description,
     Layout,
+    attribute_fault,
     ids_fault,
     parts_fault,
     size_fault,
@@ -65,9 +66,7 @@ def mlx_bits(objects: Sequence[Affine]) -> Iterator[Fault]:
     """`bits` is present and 2, 3, 4, 5, 6 or 8."""
     for each in objects:
         if each.bits is None:
-            found = each.entry.attributes.get("bits", "nothing")
-            where = each.entry.attribute("bits")
-            yield Fault(where, "`bits` is not usable", "2, 3, 4, 5, 6 or 8", found)
+            yield attribute_fault(each.entry, "bits", "2, 3, 4, 5, 6 or 8")
 
 
 @rule("mlx.group-size", section=ID, stage="open")
@@ -75,10 +74,7 @@ def mlx_group_size(objects: Sequence[Affine]) -> Iterator[Fault]:
     """`group_size` is present, at least 1, and divides the last dimension, so there is one."""
     for each in objects:
         if each.group_size is None:
-            found = each.entry.attributes.get("group_size", "nothing")
-            where = each.entry.attribute("group_size")
-            expected = "a divisor of the last dimension"
-            yield Fault(where, "`group_size` is not usable", expected, found)
+            yield attribute_fault(each.entry, "group_size", "a divisor of the last dimension")
 
 
 @rule("mlx.dtypes", section=ID, stage="open")

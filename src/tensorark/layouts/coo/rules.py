@@ -13,6 +13,7 @@ from tensorark.layouts.layout import (
     parts_fault,
     size_fault,
     values_size,
+    whole,
     width,
 )
 
@@ -41,7 +42,7 @@ def coo_parts(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.coo-coords-dtype", section=ID, stage="open")
 def coo_coords_dtype(objects: Sequence[Description]) -> Iterator[Fault]:
     """`coords` is u32 or u64, without a logical type."""
-    for each in _whole(objects):
+    for each in whole(objects, _PARTS):
         if each.parts["coords"][:2] not in _COORDS:
             yield ids_fault(each, "coords", "u32 or u64")
 
@@ -49,7 +50,7 @@ def coo_coords_dtype(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.coo-coords-size", section=ID, stage="open")
 def coo_coords_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """The size of `coords` is a multiple of the coordinate width times the rank."""
-    for each in _whole(objects):
+    for each in whole(objects, _PARTS):
         step = width(each.parts["coords"]) * len(each.shape)
         size = each.parts["coords"][2]
         if step and size % step:
@@ -61,7 +62,7 @@ def coo_coords_size(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.coo-values-size", section=ID, stage="open")
 def coo_values_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """`values` holds one element for each cell that `coords` names."""
-    for each in _whole(objects):
+    for each in whole(objects, _PARTS):
         step = width(each.parts["coords"]) * len(each.shape)
         if not step or each.parts["coords"][2] % step:
             continue
@@ -69,10 +70,6 @@ def coo_values_size(objects: Sequence[Description]) -> Iterator[Fault]:
         expected = values_size(each.parts["values"], entries)
         if expected is not None and each.parts["values"][2] != expected:
             yield size_fault(each, "values", expected, f"{entries} elements")
-
-
-def _whole(objects: Sequence[Description]) -> Iterator[Description]:
-    return (each for each in objects if each.parts.keys() == _PARTS)
 
 
 LAYOUT: Final[Layout[Description]] = Layout(

@@ -12,6 +12,7 @@ from tensorark.layouts.layout import (
     parts_fault,
     size_fault,
     values_size,
+    whole,
     width,
 )
 
@@ -40,7 +41,7 @@ def csr_parts(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.csr-index-dtype", section=ID, stage="open")
 def csr_index_dtype(objects: Sequence[Description]) -> Iterator[Fault]:
     """`indices` and `indptr` are both u32 or both u64, without a logical type."""
-    for each in _whole(objects):
+    for each in whole(objects, _PARTS):
         found = [each.parts[role][:2] for role in ("indices", "indptr")]
         if found[0] not in _INDICES or found[0] != found[1]:
             shown = ", ".join(type_ or dtype for dtype, type_ in found)
@@ -51,7 +52,7 @@ def csr_index_dtype(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.csr-indices-size", section=ID, stage="open")
 def csr_indices_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """The size of `indices` is a multiple of the index width."""
-    for each in _whole(objects):
+    for each in whole(objects, _PARTS):
         step = width(each.parts["indices"])
         size = each.parts["indices"][2]
         if size % step:
@@ -63,7 +64,7 @@ def csr_indices_size(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.csr-indptr-count", section=ID, stage="open")
 def csr_indptr_count(objects: Sequence[Description]) -> Iterator[Fault]:
     """`indptr` has one entry more than there are rows."""
-    for each in _whole(objects):
+    for each in whole(objects, _PARTS):
         stored = each.parts["indptr"]
         if len(each.shape) == 2 and stored[2] != (each.shape[0] + 1) * width(stored):
             expected = (each.shape[0] + 1) * width(stored)
@@ -73,16 +74,12 @@ def csr_indptr_count(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.csr-values-size", section=ID, stage="open")
 def csr_values_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """`values` holds one element for each index."""
-    for each in _whole(objects):
+    for each in whole(objects, _PARTS):
         indices = each.parts["indices"]
         entries = indices[2] // width(indices)
         expected = values_size(each.parts["values"], entries)
         if expected is not None and each.parts["values"][2] != expected:
             yield size_fault(each, "values", expected, f"{entries} elements")
-
-
-def _whole(objects: Sequence[Description]) -> Iterator[Description]:
-    return (each for each in objects if each.parts.keys() == _PARTS)
 
 
 LAYOUT: Final[Layout[Description]] = Layout(

@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.layout import Description, Layout, parts_fault, values_size
+from tensorark.layouts.layout import Description, Layout, parts_fault, values_size, whole
 
 ID: Final = "dense"
 _PARTS: Final = {"data"}
@@ -24,9 +24,7 @@ def dense_parts(objects: Sequence[Description]) -> Iterator[Fault]:
 @rule("zt.dense-size", section="5.1", stage="open")
 def dense_size(objects: Sequence[Description]) -> Iterator[Fault]:
     """The decoded size of a dense part is its type's size function at the element count."""
-    for each in objects:
-        if each.parts.keys() != _PARTS:
-            continue
+    for each in whole(objects, _PARTS):
         dtype, type_, size = each.parts["data"]
         elements = prod(each.shape)
         expected = values_size(each.parts["data"], elements)

@@ -15,6 +15,7 @@ from tensorark.core.rules import Fault, rule
 from tensorark.layouts.layout import (
     Description,
     Layout,
+    attribute_fault,
     ids_fault,
     parts_fault,
     size_fault,
@@ -44,10 +45,7 @@ def gguf_elems_per_block(objects: Sequence[Description]) -> Iterator[Fault]:
     """`elems_per_block` is present, at least 1, and divides the number of elements."""
     for each in objects:
         if _elements_per_block(each) is None:
-            found = each.attributes.get("elems_per_block", "nothing")
-            where = each.attribute("elems_per_block")
-            expected = f"a divisor of {prod(each.shape)}"
-            yield Fault(where, "`elems_per_block` is not usable", expected, found)
+            yield attribute_fault(each, "elems_per_block", f"a divisor of {prod(each.shape)}")
 
 
 @rule("zt.gguf-block-bytes", section=ID, stage="open")
@@ -55,9 +53,7 @@ def gguf_block_bytes(objects: Sequence[Description]) -> Iterator[Fault]:
     """`block_bytes` is present and at least 1."""
     for each in objects:
         if _positive(each, "block_bytes") is None:
-            found = each.attributes.get("block_bytes", "nothing")
-            where = each.attribute("block_bytes")
-            yield Fault(where, "`block_bytes` is not usable", "an integer of at least 1", found)
+            yield attribute_fault(each, "block_bytes", "an integer of at least 1")
 
 
 @rule("zt.gguf-size", section=ID, stage="open")

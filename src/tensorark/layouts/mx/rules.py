@@ -15,6 +15,7 @@ from tensorark.core.rules import Fault, rule
 from tensorark.layouts.layout import (
     Description,
     Layout,
+    attribute_fault,
     ids_fault,
     parts_fault,
     size_fault,
@@ -27,7 +28,6 @@ ELEMENTS: Final = (("u8", "f4_e2m1"), ("u8", "f8_e4m3fn"), ("u8", "f8_e5m2"), ("
 """Storage and logical types of the elements; a plain i8 counts sixty-fourths (MXINT8)."""
 
 _PARTS: Final = {"data", "scales"}
-_MISSING: Final = object()
 
 
 @dataclass(slots=True)
@@ -68,9 +68,8 @@ def mx_axis(objects: Sequence[Mx]) -> Iterator[Fault]:
     """`axis`, if present, is a dimension of the object; the last one otherwise, so there is one."""
     for each in objects:
         if each.axis is None:
-            found = each.entry.attributes.get("axis", "nothing")
             expected = f"an integer below the rank, {len(each.entry.shape)}"
-            yield Fault(each.entry.attribute("axis"), "`axis` is not usable", expected, found)
+            yield attribute_fault(each.entry, "axis", expected)
 
 
 @rule("zt.mx-block-size", section=ID, stage="open")
@@ -78,22 +77,16 @@ def mx_block_size(objects: Sequence[Mx]) -> Iterator[Fault]:
     """`block_size` is present, at least 2, and divides the extent of the axis."""
     for each in objects:
         if each.block_size is None:
-            found = each.entry.attributes.get("block_size", "nothing")
             along = "" if each.axis is None else f" that divides {each.entry.shape[each.axis]}"
-            where = each.entry.attribute("block_size")
-            expected = f"an integer of at least 2{along}"
-            yield Fault(where, "`block_size` is not usable", expected, found)
+            yield attribute_fault(each.entry, "block_size", f"an integer of at least 2{along}")
 
 
 @rule("zt.mx-scale-form", section=ID, stage="open")
 def mx_scale_form(objects: Sequence[Mx]) -> Iterator[Fault]:
     """`scale_form` is present and e8m0_exponent."""
     for each in objects:
-        found = each.entry.attributes.get("scale_form", _MISSING)
-        if found != SCALE_FORM:
-            shown = "nothing" if found is _MISSING else found
-            where = each.entry.attribute("scale_form")
-            yield Fault(where, "`scale_form` is not usable", SCALE_FORM, shown)
+        if each.entry.attributes.get("scale_form") != SCALE_FORM:
+            yield attribute_fault(each.entry, "scale_form", SCALE_FORM)
 
 
 @rule("zt.mx-scales-dtype", section=ID, stage="open")

@@ -52,7 +52,6 @@ class GroupFormat:
     A group takes `base` bytes in the base plane and `high` bytes in the plane of high bits.
     """
 
-    bits: int
     group: int
     base: int
     high: int
@@ -71,12 +70,12 @@ DIRECT: Final[Mapping[str, int]] = MappingProxyType({"bf16": 2, "fp32": 4, "int3
 
 GROUPED: Final[Mapping[str, GroupFormat]] = MappingProxyType(
     {
-        "q2_g64_fp16": GroupFormat(bits=2, group=64, base=16, high=0),
-        "q4_g64_fp16": GroupFormat(bits=4, group=64, base=32, high=0),
-        "q5_g64_fp16": GroupFormat(bits=5, group=64, base=32, high=8),
-        "q6_g64_fp16": GroupFormat(bits=6, group=64, base=32, high=16),
-        "q8_g32_fp16": GroupFormat(bits=8, group=32, base=32, high=0),
-        "t2_g128_fp16": GroupFormat(bits=2, group=128, base=32, high=0),
+        "q2_g64_fp16": GroupFormat(group=64, base=16, high=0),
+        "q4_g64_fp16": GroupFormat(group=64, base=32, high=0),
+        "q5_g64_fp16": GroupFormat(group=64, base=32, high=8),
+        "q6_g64_fp16": GroupFormat(group=64, base=32, high=16),
+        "q8_g32_fp16": GroupFormat(group=32, base=32, high=0),
+        "t2_g128_fp16": GroupFormat(group=128, base=32, high=0),
     }
 )
 
@@ -199,14 +198,14 @@ def geometry_of(tensor: Tensor) -> Geometry:
         type_.removeprefix(PREFIX),
         tensor.layout.removeprefix(PREFIX),
         tensor.shape,
-        divisors_of(tensor),
+        divisors_of(tensor.attributes or {}),
     )
 
 
-def divisors_of(tensor: Tensor) -> int:
-    """Return the number of weight divisors that a tensor states; 1 where it states none."""
-    stated = (tensor.attributes or {}).get("divisors", 1)
-    return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
+def divisors_of(attributes: Mapping[str, object]) -> int:
+    """Return the number of weight divisors that is stated: 1 without a word, 0 for no number."""
+    stated = attributes.get("divisors", 1)
+    return stated if type(stated) is int else 0
 
 
 def unknown(format_: str, layout: str) -> tuple[str, str, str] | None:

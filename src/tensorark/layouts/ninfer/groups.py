@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorark.errors import InvalidInput
-from tensorark.layouts.ninfer.small_floats import Floats, Octets, as_octets
+from tensorark.layouts.ninfer.small_floats import Floats, Octets
 
 Codes = npt.NDArray[np.int8]
 Scales = npt.NDArray[np.float16]
@@ -181,8 +181,3 @@ def require_finite(largest: Floats) -> None:
         raise InvalidInput(
             "a value that is not finite has no code", code="encode-nonfinite", section="6.1"
         )
-
-
-def scale_octets(scales: Scales) -> Octets:
-    """Return scales as they are stored."""
-    return as_octets(scales)

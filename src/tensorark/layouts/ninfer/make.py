@@ -167,7 +167,7 @@ def pack_groups(format_: str, codes: groups.Codes, scales: groups.Scales) -> dic
     return {
         "base": base.reshape(-1),
         "high": high.reshape(-1),
-        "scales": groups.scale_octets(scales).reshape(-1),
+        "scales": as_octets(scales).reshape(-1),
     }
 
 

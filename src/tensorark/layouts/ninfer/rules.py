@@ -26,6 +26,7 @@ from tensorark.layouts.ninfer.geometry import (
     ROW_INTERLEAVED,
     ROW_SCALE,
     ROW_SPLIT,
+    divisors_of,
     geometry,
     misfit,
 )
@@ -64,7 +65,7 @@ def layout_shape(objects: Sequence[Description]) -> Iterator[Fault]:
         format_ = _known_format(each)
         if format_ is None:
             continue
-        layout, divisors = LAYOUT_OF[format_], _divisors(each)
+        layout, divisors = LAYOUT_OF[format_], divisors_of(each.attributes)
         reason = misfit(format_, layout, tuple(each.shape), divisors)
         if reason is not None:
             found = f"shape {list(each.shape)}, divisors {divisors}"
@@ -78,7 +79,8 @@ def layout_size(objects: Sequence[Description]) -> Iterator[Fault]:
         format_ = _known_format(each)
         if format_ is None:
             continue
-        layout, shape, divisors = LAYOUT_OF[format_], tuple(each.shape), _divisors(each)
+        layout, shape = LAYOUT_OF[format_], tuple(each.shape)
+        divisors = divisors_of(each.attributes)
         if misfit(format_, layout, shape, divisors) is not None:
             continue
         needed = geometry(format_, layout, shape, divisors).nbytes
@@ -98,12 +100,6 @@ def _known_format(each: Description) -> str | None:
     """Return the format, if it is one that we know the geometry of."""
     format_ = _format(each) if "data" in each.parts else None
     return format_ if format_ in LAYOUT_OF else None
-
-
-def _divisors(each: Description) -> int:
-    """Return the stated number of divisors; 0 where what is stated is no number."""
-    stated = each.attributes.get("divisors", 1)
-    return stated if type(stated) is int else 0
 
 
 LAYOUT: Final[Layout[Description]] = Layout(

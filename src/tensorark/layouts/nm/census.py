@@ -10,12 +10,12 @@ from tensorark.core.model import Tensor
 from tensorark.errors import Where
 from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.masks import Bits, bits_of, octets_of, pieces
-from tensorark.layouts.nm.rules import Packing, Pattern, Sparse
+from tensorark.layouts.nm.rules import Packing, Pattern
 from tensorark.layouts.nm.window import window_of
 from tensorark.layouts.nm.zeros import per_group, signed_zeros
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Census:
     """What the weights and the mask of a tensor hold, counted.
 
@@ -30,26 +30,6 @@ class Census:
     elements: int
     pattern: Pattern
     packing: Packing
-    zeros: int
-    negative_zeros: int
-    kept: int
-    stray: int
-    idle: int
-    bits: dict[int, int] = field(default_factory=dict)
-    last: int | None = None
-    first_stray: int = -1
-    first_wrong: int = -1
-
-    @property
-    def sparsity(self) -> float:
-        """Share of weights that are 0 after masking; 0.0 for an empty tensor."""
-        return (self.zeros + self.stray) / self.elements if self.elements else 0.0
-
-
-@dataclass(slots=True)
-class _Tally:
-    """The counts while they grow."""
-
     zeros: int = 0
     negative_zeros: int = 0
     kept: int = 0
@@ -59,6 +39,11 @@ class _Tally:
     last: int | None = None
     first_stray: int = -1
     first_wrong: int = -1
+
+    @property
+    def sparsity(self) -> float:
+        """Share of weights that are 0 after masking; 0.0 for an empty tensor."""
+        return (self.zeros + self.stray) / self.elements if self.elements else 0.0
 
 
 def count(tensor: Tensor, read: Bytes) -> Census:
@@ -71,37 +56,29 @@ def count(tensor: Tensor, read: Bytes) -> Census:
     """
     window = window_of(tensor, read)
     sparse = window.sparse
-    tally = _Tally()
+    found = Census(
+        where=("objects", tensor.name),
+        elements=sparse.elements,
+        pattern=sparse.pattern,
+        packing=sparse.packing,
+    )
     carried = 0
     for start, stop in window.cuts(0, sparse.elements):
         octets = window.octets(start, stop) if window.masked else octets_of(b"")
         weights = window.raw(start, stop)
         for piece in pieces(octets, window.part(start, stop), 0, stop - start):
             nonzero, negative = signed_zeros(weights[piece.run])
-            tally.negative_zeros += negative
+            found.negative_zeros += negative
             bits = None if piece.octets is None else bits_of(piece.octets, piece.m, piece.count)
             run = slice(start + piece.run.start, start + piece.run.stop)
-            _count(tally, nonzero, bits, run, masked=window.masked)
+            _count(found, nonzero, bits, run, masked=window.masked)
             if bits is not None:
-                carried = _count_groups(tally, bits, run, sparse, carried)
-    return Census(
-        where=("objects", tensor.name),
-        elements=sparse.elements,
-        pattern=sparse.pattern,
-        packing=sparse.packing,
-        zeros=tally.zeros,
-        negative_zeros=tally.negative_zeros,
-        kept=tally.kept,
-        stray=tally.stray,
-        idle=tally.idle,
-        bits=dict(sorted(tally.bits.items())),
-        last=tally.last,
-        first_stray=tally.first_stray,
-        first_wrong=tally.first_wrong,
-    )
+                carried = _count_groups(found, bits, run, carried)
+    found.bits = dict(sorted(found.bits.items()))
+    return found
 
 
-def _count(tally: _Tally, nonzero: Bits, bits: Bits | None, run: slice, *, masked: bool) -> None:
+def _count(tally: Census, nonzero: Bits, bits: Bits | None, run: slice, *, masked: bool) -> None:
     """Count a run of weights; those that no bit stands for are kept, if there is a mask at all."""
     zeros = nonzero.size - int(np.count_nonzero(nonzero))
     tally.zeros += zeros
@@ -118,12 +95,12 @@ def _count(tally: _Tally, nonzero: Bits, bits: Bits | None, run: slice, *, maske
     tally.idle += set_bits - (nonzero.size - zeros - strays)
 
 
-def _count_groups(tally: _Tally, bits: Bits, run: slice, sparse: Sparse, carried: int) -> int:
+def _count_groups(tally: Census, bits: Bits, run: slice, carried: int) -> int:
     """Count the bits of each group of a run; return those of a group that goes on behind it."""
-    m, n = sparse.pattern.m, sparse.pattern.n
-    if run.start % m or (bits.size < m and run.stop < sparse.elements):  # part of one huge group
+    m, n = tally.pattern.m, tally.pattern.n
+    if run.start % m or (bits.size < m and run.stop < tally.elements):  # part of one huge group
         carried += int(np.count_nonzero(bits))
-        if run.stop % m and run.stop < sparse.elements:
+        if run.stop % m and run.stop < tally.elements:
             return carried
         sums, whole = np.array([carried]), 0 if run.stop % m else 1
     else:

@@ -165,25 +165,21 @@ def _pack(rows: Bits, out: Octets) -> None:
         packed |= flags[:, bit] << bit
 
 
-def apply(
-    weights: Array, mask: memoryview | Octets, sparse: Sparse, *, start: int = 0, out: Array | None
-) -> Array:
+def apply(weights: Array, mask: memoryview | Octets, sparse: Sparse, *, out: Array | None) -> Array:
     """Return flat weights with those that the mask does not keep set to +0.
 
-    `weights` are those of `sparse` from `start`, the first of a group, on; `mask` is the whole
-    mask. `out` may be `weights` itself.
+    `out` may be `weights` itself.
     """
     octets = octets_of(mask)
     size = weights.dtype.itemsize
     plain = weights.view(f"u{size}")
     target = np.empty_like(weights) if out is None else out
     into = target.view(f"u{size}")
-    for piece in pieces(octets, sparse, start, start + weights.size):
-        run = slice(piece.run.start - start, piece.run.stop - start)
+    for piece in pieces(octets, sparse, 0, weights.size):
         if piece.octets is None:
-            into[run] = plain[run]
+            into[piece.run] = plain[piece.run]
         else:
-            _mask(plain[run], piece, into[run])
+            _mask(plain[piece.run], piece, into[piece.run])
     return target
 
 
@@ -216,18 +212,6 @@ def _join(octets: Octets) -> Octets:
     for bit, place in ((6, 12), (12, 48), (18, 192)):
         found |= (four >> bit) & place
     return found.astype(np.uint8)
-
-
-def compact(weights: Array, mask: memoryview | Octets, sparse: Sparse) -> Array:
-    """Return the kept weights alone, in flat order."""
-    octets = octets_of(mask)
-    found = []
-    for piece in pieces(octets, sparse, 0, sparse.elements):
-        held = weights[piece.run]
-        if piece.octets is not None:
-            held = np.compress(bits_of(piece.octets, piece.m, piece.count), held)
-        found.append(held)
-    return np.concatenate(found) if found else weights[:0].copy()
 
 
 def spread(values: Array, keep: Bits) -> Array:

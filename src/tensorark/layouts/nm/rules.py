@@ -218,7 +218,9 @@ def nm_parts(objects: Sequence[Record]) -> Iterator[Fault]:
         allowed = {"weights", "mask", *(("scales",) if each.quantized else ())}
         found = each.entry.parts.keys()
         if "weights" not in found or not found <= allowed:
-            yield parts_fault(each.entry, "weights, and perhaps " + ", ".join(_beside(allowed)))
+            yield parts_fault(
+                each.entry, "weights, and perhaps " + ", ".join(sorted(allowed - {"weights"}))
+            )
 
 
 @rule("tb.nm-types", section=ID, stage="open")
@@ -270,10 +272,6 @@ def nm_scales_size(objects: Sequence[Record]) -> Iterator[Fault]:
 
 _OCTETS: Final = frozenset({"u8"})
 _SCALES: Final = frozenset({"f32"})
-
-
-def _beside(allowed: set[str]) -> list[str]:
-    return sorted(allowed - {"weights"})
 
 
 def nm_element(each: Record) -> str | None:

@@ -75,17 +75,6 @@ _HALVES: Final = np.array([0xE, 0x4, 0xE, _FULL], np.uint8)
 """Codes of pairs: a 32-bit value is two half words, both kept or both not."""
 
 
-def pack(matrix: Array, dtype: str) -> tuple[Array, npt.NDArray[Any]]:
-    """Return the kept values [rows, columns / 2] and the meta of a matrix of 2:4 (f32: 1:2).
-
-    Raises:
-        InvalidInput: when no kernel takes the type or the size, or a group holds too much.
-    """
-    form = form_of(matrix.shape, dtype)
-    codes = codes_of(matrix, form)
-    return kept_of(matrix, codes, form), meta_of([codes], matrix.shape[0], form)
-
-
 def codes_of(matrix: Array, form: Form) -> npt.NDArray[np.uint8]:
     """Return the code of each group of some rows.
 

@@ -10,7 +10,7 @@ from tensorark.layouts.layout import Bytes
 from tensorark.layouts.nm.census import count
 from tensorark.layouts.nm.content import CONTENT_RULES
 from tensorark.layouts.nm.rules import LAYOUT
-from tensorark.layouts.nm.window import Window, window_of
+from tensorark.layouts.nm.window import window_of
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.layouts.values import Values, reshape
 
@@ -18,16 +18,6 @@ from tensorark.layouts.values import Values, reshape
 def assemble(tensor: Tensor, read: Bytes) -> Array:
     """Assemble `tensorbit.nm/1`: what the mask does not keep is 0, quantized weights are scaled."""
     return reshape(elements(tensor, read, 0, tensor.elements), tensor)
-
-
-def assemble_stored(tensor: Tensor, read: Bytes) -> Array:
-    """Return the values as they are stored, whatever the mask says; int8 and int4 are scaled.
-
-    Raises:
-        Rejected: when the metadata breaks a rule of the layout.
-    """
-    window = Window(tensor, read, LAYOUT.check(tensor).sparse, masked=False)
-    return reshape(window.values(0, tensor.elements), tensor)
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:

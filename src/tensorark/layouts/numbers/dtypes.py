@@ -65,25 +65,20 @@ def numpy_dtype(dtype: str, type_: str | None = None) -> np.dtype[Any]:
         Unsupported: when the logical type is unknown: it is never read as its storage type (§4.2).
     """
     name = dtype if type_ is None else type_
-    if type_ is not None and type_ not in TYPES:
-        raise _unknown(type_)
-    if name in _NATIVE:
+    is_known = type_ is None or type_ in TYPES
+    if is_known and name in _NATIVE:
         return np.dtype(_NATIVE[name])
-    if name in _EXTENDED:
+    if is_known and name in _EXTENDED:
         import ml_dtypes  # costs start-up time, and few files need it
 
         extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _EXTENDED[name]))
         return extended
-    raise _unknown(name)
-
-
-def _unknown(type_: str) -> Unsupported:
-    return Unsupported(
+    raise Unsupported(
         "the logical type is unknown, so its bytes are not interpreted",
         code="unknown-type",
         section="4.2",
         expected="one of " + " ".join(TYPES),
-        found=quoted(type_),
+        found=quoted(name),
         hint=RAW,
     )
 
