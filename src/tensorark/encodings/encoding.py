@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tensorark.core.rules import Reading, Rule
-from tensorark.errors import Rejected, Where
+from tensorark.errors import InvalidInput, LimitExceeded, Rejected, Where
 
 D = TypeVar("D")
 
@@ -46,6 +46,26 @@ class StoredBytes:
             if self.path is not None:
                 error.located(self.path)
             raise
+
+    def require_range(self, reading: Reading, start: int, length: int, nbytes: int) -> None:
+        """Require decoded bytes [start, start + length) to lie in a part of `nbytes` of them.
+
+        Raises:
+            InvalidInput: when they do not.
+            LimitExceeded: when they are more than `limits.decoded` of the reading.
+        """
+        if not 0 <= start <= start + length <= nbytes:
+            found = f"{start} to {start + length} of {nbytes}"
+            raise InvalidInput("the part has no such range", code="range", found=found)
+        if length > reading.limits.decoded:
+            raise LimitExceeded(
+                "the part decodes to more than this process may take",
+                code="decoded-size",
+                path=self.path,
+                where=self.where,
+                expected=f"at most {reading.limits.decoded} bytes",
+                found=length,
+            )
 
 
 class Decoder(Protocol):

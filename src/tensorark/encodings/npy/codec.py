@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from tensorark.core.rules import Reading, Rule
-from tensorark.encodings.encoding import Allocate, Decoder, Encoder, Encoding, StoredBytes
+from tensorark.encodings.encoding import Allocate, Encoder, Encoding, StoredBytes
 from tensorark.encodings.npy.rules import ARRAY, DEFLATE, FILE, Stream, stored_crc, stream
-from tensorark.errors import InvalidInput, LimitExceeded, Unsupported
+from tensorark.errors import InvalidInput, Unsupported
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.wire.npy import PREAMBLE, Header, HeaderFault, length_of, parse_header
 
@@ -27,96 +28,57 @@ _CHUNK: Final = 1 << 20
 _PLAIN: Final = re.compile(r"[<>|=](?:[biufc]|V)[0-9]{1,2}", re.ASCII)
 
 
-def open_part(
-    stored: StoredBytes,
-    nbytes: int,
-    reading: Reading,
-    allocate: Allocate,
-    *,
-    deflated: bool,
-    crc: int,
-) -> Decoder:
-    """Open the array of one part, which decodes to `nbytes`; so many bytes of a CRC come first.
+@dataclass(slots=True, eq=False)
+class _Part:
+    """One array, which decodes to `nbytes`: a `tensorark.encodings.encoding.Decoder`.
+
+    As many bytes of a CRC come before it as `crc` says.
 
     Raises:
         Rejected: when it does not begin as an array.
     """
-    return _Part(stored, nbytes, reading, allocate, deflated=deflated, crc=crc)
 
+    stored: StoredBytes
+    nbytes: int
+    reading: Reading
+    allocate: Allocate
+    deflated: bool = field(kw_only=True)
+    crc: int = field(kw_only=True)
+    is_checked: bool = field(default=False, init=False)
+    _header: Header = field(init=False)
+    _pieces: Iterator[memoryview] = field(default=iter(()), init=False)
+    _window: memoryview = field(default=memoryview(b""), init=False)
+    _begin: int = field(default=0, init=False)
 
-class _Part:
-    """One array: a `tensorark.encodings.encoding.Decoder`."""
-
-    __slots__ = (
-        "_allocate",
-        "_begin",
-        "_crc",
-        "_deflated",
-        "_header",
-        "_nbytes",
-        "_pieces",
-        "_reading",
-        "_stored",
-        "_window",
-        "is_checked",
-    )
-
-    def __init__(
-        self,
-        stored: StoredBytes,
-        nbytes: int,
-        reading: Reading,
-        allocate: Allocate,
-        *,
-        deflated: bool,
-        crc: int,
-    ) -> None:
-        self._stored = stored
-        self._nbytes = nbytes
-        self._reading = reading
-        self._allocate = allocate
-        self._deflated = deflated
-        self._crc = crc
-        self._pieces: Iterator[memoryview] = iter(())
-        self._window = memoryview(b"")
-        self._begin = 0
-        self.is_checked = False
+    def __post_init__(self) -> None:
         self._header = self._parse()
 
     def read(self, start: int, length: int) -> memoryview:
         """Return decoded bytes [start, start + length); all of them as writable memory."""
-        if not 0 <= start <= start + length <= self._nbytes:
-            found = f"{start} to {start + length} of {self._nbytes}"
-            raise InvalidInput("the part has no such range", code="range", found=found)
-        limit = self._reading.limits.decoded
-        if length > limit:
-            raise LimitExceeded(
-                "the part decodes to more than this process may take",
-                code="decoded-size",
-                path=self._stored.path,
-                where=self._stored.where,
-                expected=f"at most {limit} bytes",
-                found=length,
-            )
-        if (start, length) != (0, self._nbytes):
+        self.stored.require_range(self.reading, start, length, self.nbytes)
+        if (start, length) != (0, self.nbytes):
             return self._range(start, length)
-        target = self._allocate(length)
-        done = 0
-        for piece in self.pieces():
-            target[done : done + len(piece)] = piece
-            done += len(piece)
-        return target
+        return self._gather(self.pieces())
 
     def pieces(self) -> Iterator[memoryview]:
         """Yield all decoded bytes in order; the CRC is compared at the end."""
-        transposed, swapped = self._changes()
-        if not transposed and not swapped:
-            yield from self._data()
-        elif not transposed:
-            yield from self._swap()
+        element = self._element()
+        if element is not None and self._is_transposed():
+            yield from self._transpose(element)
+        elif element is not None and element.str.startswith(">"):
+            yield from self._swap(element)
         else:
-            yield from self._transpose()
-        self.is_checked = self._crc > 0
+            yield from self._data()
+        self.is_checked = self.crc > 0
+
+    def _gather(self, pieces: Iterator[memoryview]) -> memoryview:
+        """Return all that is decoded in one piece of memory."""
+        target = self.allocate(self.nbytes)
+        done = 0
+        for piece in pieces:
+            target[done : done + len(piece)] = piece
+            done += len(piece)
+        return target
 
     def _range(self, start: int, length: int) -> memoryview:
         """Read a range; those that ascend cost one pass together."""
@@ -141,18 +103,13 @@ class _Part:
         size = element.itemsize
         for extent in self._header.shape:
             size *= extent
-        return element if size == self._nbytes else None
+        return element if size == self.nbytes else None
 
-    def _changes(self) -> tuple[bool, bool]:
-        element = self._element()
-        if element is None:
-            return False, False
+    def _is_transposed(self) -> bool:
         extents = [n for n in self._header.shape if n != 1]
-        return self._header.fortran_order and len(extents) > 1, element.str.startswith(">")
+        return self._header.fortran_order and len(extents) > 1
 
-    def _swap(self) -> Iterator[memoryview]:
-        element = self._element()
-        assert element is not None  # noqa: S101 - `_changes` has asked
+    def _swap(self, element: np.dtype[Any]) -> Iterator[memoryview]:
         little = element.newbyteorder("<")
         held = memoryview(b"")
         for piece in self._data():
@@ -162,21 +119,15 @@ class _Part:
             if whole:
                 yield _octets(np.frombuffer(data[:whole], element).astype(little))
 
-    def _transpose(self) -> Iterator[memoryview]:
+    def _transpose(self, element: np.dtype[Any]) -> Iterator[memoryview]:
         """Yield blocks of rows; the array lies in memory as a whole unless it is mapped."""
-        element = self._element()
-        assert element is not None  # noqa: S101 - `_changes` has asked
-        if self._deflated:
-            target = self._allocate(self._nbytes)
-            done = 0
-            for piece in self._data():
-                target[done : done + len(piece)] = piece
-                done += len(piece)
+        if self.deflated:
+            target = self._gather(self._data())
         else:
             for _ in self._data():  # its CRC
                 pass
-            target = self._stored.read(self._crc + self._header.length, self._nbytes)
-        if not self._nbytes:
+            target = self.stored.read(self.crc + self._header.length, self.nbytes)
+        if not self.nbytes:
             return
         try:
             values = np.frombuffer(target, element).reshape(self._header.shape[::-1]).T
@@ -184,16 +135,16 @@ class _Part:
             raise Unsupported(
                 "numpy holds no array of this shape",
                 code="numpy-shape",
-                where=self._stored.where,
+                where=self.stored.where,
                 found=self._header.shape,
             ) from error
         yield from map(_octets, _rows(values))
 
     def _data(self) -> Iterator[memoryview]:
         """Yield what follows the header, as it is stored, and judge the CRC of the whole."""
-        crc, skip, size = 0, self._header.length, self._header.length + self._nbytes
+        crc, skip, size = 0, self._header.length, self._header.length + self.nbytes
         done = 0
-        for piece in self._inflate(size) if self._deflated else self._raw():
+        for piece in self._inflate(size) if self.deflated else self._raw():
             crc = zlib.crc32(piece, crc)
             done += len(piece)
             if done > size:
@@ -204,17 +155,17 @@ class _Part:
                 yield rest
         if done != size:
             self._fail(stream, "the array ends too early", size, done)
-        if not self._crc:
+        if not self.crc:
             return
-        wanted = int.from_bytes(self._stored.read(0, self._crc), "little")
+        wanted = int.from_bytes(self.stored.read(0, self.crc), "little")
         if crc != wanted:
             self._fail(
                 stored_crc, "the bytes do not match their CRC", f"{wanted:08x}", f"{crc:08x}"
             )
 
     def _raw(self) -> Iterator[memoryview]:
-        for start in range(self._crc, self._stored.nbytes, _CHUNK):
-            yield self._stored.read(start, min(_CHUNK, self._stored.nbytes - start))
+        for start in range(self.crc, self.stored.nbytes, _CHUNK):
+            yield self.stored.read(start, min(_CHUNK, self.stored.nbytes - start))
 
     def _inflate(self, most: int) -> Iterator[memoryview]:
         """Yield what the deflate stream decodes to, one byte more than `most` at the latest.
@@ -249,23 +200,22 @@ class _Part:
     def _parse(self) -> Header:
         """Read the header of the array, once more: a part is judged by whoever opens it."""
         try:
-            head = self._first(PREAMBLE)
-            return parse_header(self._first(length_of(head)))
+            return parse_header(self._first(length_of(self._first(PREAMBLE))))
         except HeaderFault as bad:
             self._fail(stream, bad.detail, bad.expected, bad.found)
 
     def _first(self, length: int) -> bytes:
         """Return the first `length` decoded bytes, or fewer of a shorter array."""
         found = b""
-        for piece in self._inflate(length) if self._deflated else self._raw():
+        for piece in self._inflate(length) if self.deflated else self._raw():
             found += piece[: length - len(found)]
             if len(found) >= length:
                 break
         return found
 
     def _fail(self, broken: Rule[Stream], detail: str, expected: object, found: object) -> NoReturn:
-        bad = Stream(self._stored.where, detail, expected, found, self._stored.offset)
-        self._stored.require(self._reading, (broken,), bad)
+        bad = Stream(self.stored.where, detail, expected, found, self.stored.offset)
+        self.stored.require(self.reading, (broken,), bad)
         raise AssertionError("a rule that always finds a fault has found none")
 
 
@@ -293,7 +243,7 @@ def _refuse(_level: int, _frame_size: int) -> Encoder:
 
 
 ENCODINGS: Final = (
-    Encoding(id=ARRAY, open=partial(open_part, deflated=False, crc=_CRC), encode=_refuse),
-    Encoding(id=DEFLATE, open=partial(open_part, deflated=True, crc=_CRC), encode=_refuse),
-    Encoding(id=FILE, open=partial(open_part, deflated=False, crc=0), encode=_refuse),
+    Encoding(id=ARRAY, open=partial(_Part, deflated=False, crc=_CRC), encode=_refuse),
+    Encoding(id=DEFLATE, open=partial(_Part, deflated=True, crc=_CRC), encode=_refuse),
+    Encoding(id=FILE, open=partial(_Part, deflated=False, crc=0), encode=_refuse),
 )

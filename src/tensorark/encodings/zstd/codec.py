@@ -116,20 +116,9 @@ class Part:
 
     def read(self, start: int, length: int) -> memoryview:
         """Return decoded bytes [start, start + length); all of them as writable memory."""
+        # Before the headers are read: a bomb has many.
+        self._stored.require_range(self._reading, start, length, self._table.nbytes)
         end = start + length
-        if not 0 <= start <= end <= self._table.nbytes:
-            found = f"{start} to {end} of {self._table.nbytes}"
-            raise InvalidInput("the part has no such range", code="range", found=found)
-        limit = self._reading.limits.decoded
-        if length > limit:  # before the headers are read: a bomb has many
-            raise LimitExceeded(
-                "the part decodes to more than this process may take",
-                code="decoded-size",
-                path=self._stored.path,
-                where=self._stored.where,
-                expected=f"at most {limit} bytes",
-                found=length,
-            )
         first, last = self._holding(start, end)
         if last == first + 1 and length < self._table.decompressed[first]:
             at = start - self._start_of(first)
@@ -183,10 +172,6 @@ class Part:
         except Rejected as error:
             return error
 
-    def _frame(self, index: int) -> memoryview:
-        """Decompress one frame into memory of its own."""
-        return self._run(index, index + 1)
-
     def _run(self, first: int, last: int) -> memoryview:
         """Decompress the frames [first, last) into memory of their own, one after the other."""
         stored, start = self._survey(first, last), self._start_of(first)
@@ -202,7 +187,7 @@ class Part:
         """Return the content of a frame, decompressing it unless it was the last one kept."""
         kept, content = self._kept
         if kept != index:
-            content = self._frame(index)
+            content = self._run(index, index + 1)
             self._kept = (index, content)
         return content
 
