@@ -24,14 +24,14 @@ _HUGGING_FACE: Final = {
 }
 
 
-def config_of(value: object, path: str | None = None) -> dict[str, object]:
+def config_of(value: object) -> dict[str, object]:
     """Return a `config` for an index: `value` itself, or what it says in Hugging Face's words.
 
     Raises:
         InvalidInput: when it is no object.
     """
     if not isinstance(value, dict):
-        raise InvalidInput("a configuration is an object", code="config", path=path)
+        raise InvalidInput("a configuration is an object", code="config")
     if not _is_foreign(value):
         return value
     rope = value.get("rope_parameters")

@@ -112,7 +112,7 @@ class _Repair:
     attributes: dict[str, object] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
 
-    def find(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
+    def find(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         """Find the chosen tensors, where the index says or where their blobs are.
 
         What is not chosen is not judged, and keeps nothing from being mended.

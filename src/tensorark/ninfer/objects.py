@@ -6,7 +6,6 @@ Owns nothing but that form: nothing is decoded, and what comes back is the same 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tensorark.core.model import Catalog, Part, Tensor
 from tensorark.core.progress import Progress
 from tensorark.core.writing import Options
 from tensorark.errors import InvalidInput, Rejected, Unsupported, quoted
-from tensorark.files import File
+from tensorark.files import File, PathLike
 from tensorark.files.derived import DerivedFile
 from tensorark.formats.ninfer.directory import Stored, directory_of
 from tensorark.formats.ninfer.holdings import ATTRIBUTE
@@ -28,8 +27,6 @@ from tensorark.formats.safetensors import SAFETENSORS
 from tensorark.io.inputs import operation
 from tensorark.writing.artifact import objects_payload, write_set
 from tensorark.writing.assembly import require_suffix
-
-PathLike = str | os.PathLike[str]
 
 
 @operation()

@@ -161,7 +161,7 @@ def _replace(
             raise InvalidInput(detail, section="5.2", where=("components", component, role))
         name = components[component]["resources"][role]
         users = sum(
-            each == name for other in components.values() for each in _roles(other).values()
+            [*other.get("resources", {}).values()].count(name) for other in components.values()
         )
         if users > 1:
             new = _free(f"resource/{component}/{role}", {each["id"] for each in records})
@@ -171,11 +171,6 @@ def _replace(
         fresh[name] = data
     objects = _place_anew(records, fresh)
     return {**directory.root, "components": components, "objects": records}, objects, fresh
-
-
-def _roles(component: Mapping[str, Any]) -> Mapping[str, str]:
-    found: Mapping[str, str] = component.get("resources", {})
-    return found
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -8,8 +8,7 @@ decoded values, which is lossy and only done when asked for.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -24,8 +23,8 @@ from tensorark.core.progress import Progress
 from tensorark.core.sizes import size_of
 from tensorark.core.types import DTYPES
 from tensorark.core.writing import Options
-from tensorark.errors import Unsupported, quoted
-from tensorark.files import File
+from tensorark.errors import ReadFailed, Unsupported, quoted
+from tensorark.files import File, PathLike
 from tensorark.files.derived import DerivedFile, derive_part
 from tensorark.files.parameters import ParameterView
 from tensorark.formats.ninfer import architecture
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-PathLike = str | os.PathLike[str]
 View = ParameterView | RestoredView
 
 _CHUNK: Final = 1 << 20
@@ -80,10 +78,11 @@ def export_parameters(
         require_suffix(target, ".safetensors")
         directory = directory_of(file.catalog.native, file.path)
         views, shapes = RestoredViews(file, directory), _shapes(directory)
-        tensors = {
-            name: _tensor(name, shapes.get(name, view.shape), view, rounded=rounded)
-            for name, view in views.items()
-        }
+        tensors = {}
+        for name, view in views.items():
+            dtype = _dtype(view.formats, rounded=rounded)
+            compute = partial(_pieces, [(view, 0, view.size)], dtype)
+            tensors[name] = _tensor(name, shapes.get(name, view.shape), dtype, compute)
         options = _options(max_shard_size, overwrite=overwrite, progress=progress)
         return settle(_derive(file, tensors), SAFETENSORS, Path(target), options).write()
 
@@ -120,14 +119,8 @@ def _parameters(directory: Directory, root: str = "model.") -> dict[str, Paramet
 
 
 def _tensor(
-    name: str,
-    shape: tuple[int, ...],
-    view: View,
-    *,
-    rounded: bool,
+    name: str, shape: tuple[int, ...], dtype: str, compute: Callable[[], Iterator[memoryview]]
 ) -> Tensor:
-    dtype = _dtype(view.formats, rounded=rounded)
-    compute = partial(_pieces, [(view, 0, view.size)], dtype)
     part = derive_part(compute, prod(shape) * DTYPES[dtype], dtype)
     return Tensor(name, shape, "dense", {"data": part})
 
@@ -246,8 +239,6 @@ def _require_name(role: str) -> None:
 
 
 def _make(folder: Path) -> None:
-    from tensorark.errors import ReadFailed
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -294,8 +285,7 @@ def _checkpoint_tensors(file: File, directory: Directory, *, rounded: bool) -> d
             compute = partial(_turn, views[parts[0].name], whole, parts[0], dtype)
         else:
             compute = partial(_pieces, _ranges(views, runs), dtype)
-        part = derive_part(compute, prod(whole.shape) * DTYPES[dtype], dtype)
-        tensors[name] = Tensor(name, whole.shape, "dense", {"data": part})
+        tensors[name] = _tensor(name, whole.shape, dtype, compute)
     return tensors
 
 

@@ -8,12 +8,12 @@ never is a root without its shards.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model
-from tensorark.conversion.ledger import settle
+from tensorark.conversion.ledger import Settlement, settle
 from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
@@ -22,7 +22,7 @@ from tensorark.core.writing import Options
 from tensorark.edit.split.heaps import By, Heap, plan_heaps
 from tensorark.edit.split.shards import write
 from tensorark.errors import Hint, InvalidInput
-from tensorark.files import File, PathLike
+from tensorark.files import PathLike
 from tensorark.formats.zt import ZT
 from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
 from tensorark.formats.zt.encode import check_align
@@ -105,8 +105,7 @@ def split(
         settled.require()
         model = settled.file
         heaps, placed = plan_heaps(model, max_size, by, check_align(align), full=full)
-        plan = _describe(model, target, heaps, max_size, overwrite=overwrite)
-        plan = replace(plan, dropped=settled.dropped)
+        plan = _describe(settled, target, heaps, max_size, overwrite=overwrite)
         if dry_run:
             return plan
         require_shards(file)
@@ -155,7 +154,7 @@ def _check_count(shards: int) -> None:
 
 
 def _describe(
-    file: File, root: Path, heaps: Sequence[Heap], max_size: int | None, *, overwrite: bool
+    settled: Settlement, root: Path, heaps: Sequence[Heap], max_size: int | None, *, overwrite: bool
 ) -> SplitPlan:
     labels = [f"{at:05}-of-{len(heaps):05}" for at in range(1, len(heaps) + 1)]
 
@@ -177,7 +176,8 @@ def _describe(
     return SplitPlan(
         root=str(root),
         shards=tuple(shards),
-        tensors=len(file),
+        tensors=len(settled.file),
         nbytes=sum(length_of(blob.part.blob) for heap in heaps for blob in heap.blobs),
         max_size=max_size,
+        dropped=settled.dropped,
     )

@@ -78,10 +78,7 @@ class Heap:
             places[part.blob.spans] = (self.number, Blob(part, where, offset))
         own = self._own(tensor, ChainMap(places, placed))
         entries = self.entries + (0 if own is None else _length(own))
-        size = end + FOOTER_SIZE
-        if self.full:
-            manifest = _MEMBERS + _head(len(self.own) + (own is not None)) + entries
-            size = align_up(end, self.align) + manifest + FOOTER_SIZE
+        size = self._size(end, len(self.own) + (own is not None), entries)
         return Offer(tensor, places, own, end, empty, entries, size)
 
     def accept(self, offer: Offer, placed: Places) -> None:
@@ -96,10 +93,14 @@ class Heap:
     @property
     def size(self) -> int:
         """Size of the file, in bytes."""
+        return self._size(self.end, len(self.own), self.entries)
+
+    def _size(self, end: int, tensors: int, entries: int) -> int:
+        """Return the size of a file whose blobs end at `end`, and which describes `tensors`."""
         if not self.full:
-            return self.end + FOOTER_SIZE
-        manifest = _MEMBERS + _head(len(self.own)) + self.entries
-        return align_up(self.end, self.align) + manifest + FOOTER_SIZE
+            return end + FOOTER_SIZE
+        manifest = _MEMBERS + _head(tensors) + entries
+        return align_up(end, self.align) + manifest + FOOTER_SIZE
 
     def _own(self, tensor: Tensor, placed: Anywhere) -> Tensor | None:
         """Return the tensor as the shard's own manifest has it; None where it has no place."""

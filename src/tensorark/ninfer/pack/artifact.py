@@ -6,7 +6,6 @@ where it all comes from.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.errors import InvalidInput
+from tensorark.files import PathLike
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture.text import MOE
 from tensorark.formats.ninfer.directory import Stored
@@ -28,10 +28,11 @@ from tensorark.formats.ninfer.plan import (
     place,
 )
 from tensorark.io.inputs import operation
+from tensorark.layouts.ninfer.geometry import CONTIGUOUS
 from tensorark.ninfer.pack.checkpoint import Checkpoint
 from tensorark.ninfer.pack.config import component_configs
 from tensorark.ninfer.pack.leftovers import count_unchosen, find_untaken
-from tensorark.ninfer.pack.plan import Draft, Parent, auxiliary_shape, draft_of
+from tensorark.ninfer.pack.plan import Draft, Parent, draft_of
 from tensorark.ninfer.pack.presets import PRESETS
 from tensorark.ninfer.pack.recipe import BASE, Recipe, require_matches
 from tensorark.ninfer.pack.resources import find_resources
@@ -40,8 +41,6 @@ from tensorark.writing.artifact import objects_payload, plan_set, write_set
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ def plan_artifact(
         recipe=recipe,
         parents=draft.parents,
         resources=named,
-        divisors={each.id: each.value for each in draft.auxiliaries},
+        divisors=draft.divisors,
         objects=objects,
         directory=members,
         dropped=dropped,
@@ -193,9 +192,9 @@ def _proposal(recipe: Recipe, vocabulary: int) -> dict[str, Any] | None:
     proposal = recipe.proposal
     if proposal is None:
         return None
-    ids = proposal.token_ids
     if proposal.domain == "full":
         return {"domain": "full"}
+    ids = proposal.token_ids
     if not ids or len(set(ids)) != len(ids) or not 0 <= min(ids) <= max(ids) < vocabulary:
         raise InvalidInput(
             "the rows of the proposal head are not different tokens",
@@ -218,9 +217,8 @@ def _new_objects(draft: Draft, resources: Mapping[str, bytes]) -> Iterator[NewTe
             layout=parent.layout,
             divisors=parent.divisors,
         )
-    format_, layout, shape = auxiliary_shape()
-    for each in draft.auxiliaries:
-        yield NewTensor(id=each.id, shape=shape, format=format_, layout=layout)
+    for name in draft.divisors:
+        yield NewTensor(id=name, shape=(), format="fp32", layout=CONTIGUOUS)
 
 
 def _components(

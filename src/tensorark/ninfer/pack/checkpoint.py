@@ -157,7 +157,7 @@ class Rows:
     @property
     def prefix(self) -> str:
         """Name of the module that the tensor belongs to."""
-        return self.name.removesuffix(".weight").removesuffix(".weight_packed")
+        return _module_of(self.name)
 
     def read(self, start: int, stop: int) -> Array:
         """Return the values of rows [start, stop), [rows, columns]; decoded where they are codes.
@@ -368,8 +368,7 @@ def _rows(
 def _check_scales(
     checkpoint: Checkpoint, name: str, encoding: Encoding, shape: tuple[int, ...]
 ) -> None:
-    prefix = name.removesuffix(".weight").removesuffix(".weight_packed")
-    scales = checkpoint.tensor(prefix + ".weight_scale")
+    scales = checkpoint.tensor(_module_of(name) + ".weight_scale")
     part = scales.parts["data"]
     if encoding == "nvfp4":
         fits = part.type == "f8_e4m3fn" and scales.shape == (*shape[:-1], shape[-1] // 16)
@@ -385,6 +384,10 @@ def _check_scales(
             where=("objects", scales.name),
             found=f"{part.type or part.dtype} {list(scales.shape)}",
         )
+
+
+def _module_of(name: str) -> str:
+    return name.removesuffix(".weight").removesuffix(".weight_packed")
 
 
 def _join(runs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from tensorark.core.brief import brief
 from tensorark.core.ledger import Loss
 from tensorark.core.progress import Progress
 from tensorark.errors import ReadFailed
+from tensorark.files import PathLike
 from tensorark.io.inputs import operation
 from tensorark.ninfer.pack.artifact import plan_artifact, write_artifact
 from tensorark.ninfer.pack.checkpoint import open_checkpoints
@@ -19,8 +19,6 @@ from tensorark.ninfer.pack.presets import PRESETS
 from tensorark.ninfer.pack.recipe import BASE, Recipe, read_recipe
 from tensorark.writing.artifact import plan_set
 from tensorark.writing.assembly import require_suffix
-
-PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tensorark.errors import InvalidInput, NotFound
 from tensorark.formats.ninfer.architecture import Parameter
 from tensorark.formats.ninfer.architecture.model import HEAD, TOKEN_IDS
-from tensorark.layouts.ninfer.geometry import CONTIGUOUS, LAYOUT_OF, NVFP4, geometry, misfit
+from tensorark.layouts.ninfer.geometry import LAYOUT_OF, NVFP4, geometry, misfit
 from tensorark.ninfer.pack.checkpoint import Checkpoint, Rows, rows_of
 from tensorark.ninfer.pack.packing import Group, expand, pack, standard_groups
 from tensorark.ninfer.pack.recipe import BASE, IMPORT, Choice, Recipe, choose
@@ -52,20 +52,15 @@ class Parent:
         return geometry(self.format, self.layout, self.shape, self.divisors).nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class Auxiliary:
-    """A scalar that goes with uses: one fp32 divisor of an input."""
-
-    id: str
-    value: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The objects of an artifact and what refers to them; `bindings` and `uses` are records."""
+    """The objects of an artifact and what refers to them; `bindings` and `uses` are records.
+
+    `divisors` are the scalars that go with uses, by object: an fp32 divisor of an input each.
+    """
 
     parents: tuple[Parent, ...]
-    auxiliaries: tuple[Auxiliary, ...]
+    divisors: Mapping[str, float]
     bindings: Mapping[str, Any]
     uses: Sequence[Mapping[str, Any]]
 
@@ -164,9 +159,9 @@ def _reroot(parameter: Parameter, checkpoints: Mapping[str, Checkpoint], source:
 def _share(facts: _Facts) -> None:
     """Give tied and shared parameters one binding, where they come out as the same bytes."""
     names = list(facts.parameters)
-    pairs = [("text/output_head", "text/token_embedding")]
-    if pairs[0][0] in facts.parameters and _same(facts, *pairs[0]):
-        facts.shared[pairs[0][0]] = pairs[0][1]
+    head, table = "text/output_head", "text/token_embedding"
+    if head in facts.parameters and _same(facts, head, table):
+        facts.shared[head] = table
     for pair in facts.recipe.share:
         component = pair[0].partition("/")[0]
         if not any(name.startswith(component + "/") for name in names):
@@ -299,18 +294,13 @@ def _bind(facts: _Facts, parents: list[Parent]) -> Draft:
                 held[member.parameter.name] = {"parts": [part]}
             begin = end
     bindings = {name: held[facts.shared.get(name, name)] for name in facts.parameters}
-    uses, auxiliaries = _uses(facts, parents)
-    return Draft(
-        parents=tuple(parents),
-        auxiliaries=tuple(auxiliaries),
-        bindings=bindings,
-        uses=uses,
-    )
+    uses, divisors = _uses(facts, parents)
+    return Draft(parents=tuple(parents), divisors=divisors, bindings=bindings, uses=uses)
 
 
-def _uses(facts: _Facts, parents: list[Parent]) -> tuple[list[dict[str, Any]], list[Auxiliary]]:
-    divisors = _input_divisors(parents)
-    auxiliaries: list[Auxiliary] = []
+def _uses(facts: _Facts, parents: list[Parent]) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    known = _input_divisors(parents)
+    divisors: dict[str, float] = {}
     uses = []
     for name, parameter in facts.parameters.items():
         for given in parameter.inputs:
@@ -319,13 +309,13 @@ def _uses(facts: _Facts, parents: list[Parent]) -> tuple[list[dict[str, Any]], l
                 "input": given,
                 "activation_policy": facts.choices[name].policy or DEFAULT_POLICY,
             }
-            divisor = divisors.get(facts.shared.get(name, name))
+            divisor = known.get(facts.shared.get(name, name))
             if divisor is not None and use["activation_policy"] == "AllowA4":
-                auxiliary = Auxiliary(f"auxiliary/{len(auxiliaries):06}", divisor)
-                auxiliaries.append(auxiliary)
-                use["auxiliaries"] = {"activation_input_divisor": {"object": auxiliary.id}}
+                object_ = f"auxiliary/{len(divisors):06}"
+                divisors[object_] = divisor
+                use["auxiliaries"] = {"activation_input_divisor": {"object": object_}}
             uses.append(use)
-    return uses, auxiliaries
+    return uses, divisors
 
 
 def _input_divisors(parents: list[Parent]) -> dict[str, float]:
@@ -339,8 +329,3 @@ def _input_divisors(parents: list[Parent]) -> dict[str, float]:
         if values:
             found |= {each.parameter.name: min(values) for each in parent.members}
     return found
-
-
-def auxiliary_shape() -> tuple[str, str, tuple[int, ...]]:
-    """Return format, layout and shape of an auxiliary scalar."""
-    return "fp32", CONTIGUOUS, ()
