@@ -8,8 +8,7 @@ not matter. Stored digests are not trusted: the bytes are compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tensorark import files
 from tensorark.conversion.as_zt_model import as_zt_model, normalize
@@ -47,8 +46,8 @@ def diff(
 
 def _compare_models(left: File, right: File, progress: Progress, *, by_values: bool) -> Difference:
     left, right = _in_terms_of_zt(left), _in_terms_of_zt(right)
-    said = _compare_statements(left, right)
-    ours, theirs = set(left) - {said.left}, set(right) - {said.right}
+    said, described = _compare_statements(left, right)
+    ours, theirs = set(left) - {described[0]}, set(right) - {described[1]}
 
     def compare(name: str) -> list[Change]:
         a, b = left.catalog.tensors[name], right.catalog.tensors[name]
@@ -72,7 +71,7 @@ def _compare_models(left: File, right: File, progress: Progress, *, by_values: b
     return Difference(
         only_left=tuple(name for name in left if name in ours and name not in theirs),
         only_right=tuple(name for name in right if name in theirs and name not in ours),
-        changes=(*said.changes, *(change for each in changes for change in each)),
+        changes=(*said, *(change for each in changes for change in each)),
         equal=sum(not each for each in changes),
         attributes=compare_attributes(left, right),
     )
@@ -86,28 +85,21 @@ def _in_terms_of_zt(file: File) -> File:
         return normalize(file)
 
 
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """How two descriptions of artifacts differ; `left` and `right` are the objects that hold them.
+def _compare_statements(
+    left: File, right: File
+) -> tuple[list[Change], tuple[str | None, str | None]]:
+    """Compare what two artifacts say beside tensors, and return the objects that hold it.
 
     None where they are compared like any other tensor.
     """
-
-    left: str | None = None
-    right: str | None = None
-    changes: tuple[Change, ...] = ()
-
-
-def _compare_statements(left: File, right: File) -> _Statements:
-    """Compare what two artifacts say beside tensors."""
     ours, theirs = _statements(left), _statements(right)
     if ours is None or theirs is None:
-        return _Statements()
+        return [], (None, None)
     (name, a, text), (other, b, same) = ours, theirs
     changes = compare_statements(a, b)
     if text != same and not changes:
         changes.append(Change(name=name, what="values"))
-    return _Statements(name, other, tuple(changes))
+    return changes, (name, other)
 
 
 def _compare_shapes(a: Tensor, b: Tensor) -> list[Change]:
@@ -140,26 +132,13 @@ def _statements(file: File) -> tuple[str, dict[tuple[str, str], str], bytes] | N
 def compare_attributes(left: File, right: File) -> tuple[str, ...]:
     """Return the keys of file attributes that differ."""
     a, b = left.catalog.attributes or {}, right.catalog.attributes or {}
-    return tuple(
-        sorted(key for key in {*a, *b} if not _same(a.get(key, _ABSENT), b.get(key, _ABSENT)))
-    )
-
-
-_ABSENT: Final = object()
-
-
-def _same(a: object, b: object) -> bool:
-    """Compare attribute values with their types, or their absence."""
-    if a is _ABSENT or b is _ABSENT:
-        return a is b
-    return alike(a, b)
+    same = {key for key in a.keys() & b.keys() if alike(a[key], b[key])}
+    return tuple(sorted({*a, *b} - same))
 
 
 def _compare_descriptions(a: Tensor, b: Tensor) -> list[Change]:
     """Return how the descriptions of two tensors differ."""
     found: list[tuple[str, Any, Any]] = []
-    if a.shape != b.shape:
-        found.append(("shape", list(a.shape), list(b.shape)))
     if a.layout != b.layout:
         found.append(("layout", a.layout, b.layout))
     if a.parts.keys() != b.parts.keys():
@@ -169,9 +148,10 @@ def _compare_descriptions(a: Tensor, b: Tensor) -> list[Change]:
             left, right = _ids(part), _ids(b.parts[role])
             if left != right:
                 found.append(("type", left, right))
-    if not _same(a.attributes or {}, b.attributes or {}):
+    if not alike(a.attributes or {}, b.attributes or {}):
         found.append(("attributes", a.attributes, b.attributes))
-    return [Change(name=a.name, what=what, left=x, right=y) for what, x, y in found]
+    described = [Change(name=a.name, what=what, left=x, right=y) for what, x, y in found]
+    return [*_compare_shapes(a, b), *described]
 
 
 def _ids(part: Part) -> str:

@@ -6,7 +6,6 @@ Owns which bytes a digest is over: decoded bytes for a part, every byte for a fi
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -166,8 +165,3 @@ def workers(threads: int | None) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown(wait=True)
-
-
-def sha256_of(data: bytes) -> str:
-    """Return the sha256 of `data` in hexadecimal."""
-    return hashlib.sha256(data).hexdigest()

@@ -6,6 +6,7 @@ private key where others could read it, nor over a file that exists, nor show on
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import stat
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tensorark.errors import Hint, InvalidInput, Rejected, Unsupported, printable
 from tensorark.files import PathLike
-from tensorark.integrity.digests import sha256_of
 from tensorark.io.open_file import read_bytes
 from tensorark.io.publish import StagedFile, sync_name
 
@@ -205,7 +205,7 @@ def key_id(public: PublicKeyTypes) -> str:
     der = public.public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    return f"{kind}:{sha256_of(der)}"
+    return f"{kind}:{hashlib.sha256(der).hexdigest()}"
 
 
 def public_pem(public: PublicKeyTypes) -> bytes:

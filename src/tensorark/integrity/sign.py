@@ -18,17 +18,9 @@ from tensorark.core.progress import Progress
 from tensorark.core.rules import Finding, Reading
 from tensorark.errors import Hint, InvalidInput, Rejected, quoted
 from tensorark.files import File, PathLike
-from tensorark.integrity.digests import (
-    label_digest,
-    workers,
-)
+from tensorark.integrity.digests import label_digest, workers
 from tensorark.integrity.keys import key_id, read_private
-from tensorark.integrity.signature_document import (
-    Kind,
-    Signed,
-    SignedStatement,
-    Statement,
-)
+from tensorark.integrity.signature_document import Kind, Signed, SignedStatement, Statement
 from tensorark.integrity.signed_content import (
     CRYPTOGRAPHIC,
     content_of,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
@@ -91,7 +91,7 @@ class Statement:
     shards: tuple[Signed, ...] = ()
     content: str | None = None
     tensors: tuple[Signed, ...] = ()
-    uncovered: tuple[str, ...] = field(default=())
+    uncovered: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """Return the bytes that are signed: the domain, then the statement as compact JSON."""

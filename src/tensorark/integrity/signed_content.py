@@ -14,9 +14,9 @@ from tensorark.core.model import Part, Shard, Tensor
 from tensorark.core.progress import Progress
 from tensorark.errors import Hint, InvalidInput, Unsupported
 from tensorark.files import File
-from tensorark.formats.zt.digest import content_digest
+from tensorark.formats.zt.digest import content_digest, hexdigest
 from tensorark.formats.zt.encode import encode_content_part, encode_objects
-from tensorark.integrity.digests import part_digests, sha256_of, workers
+from tensorark.integrity.digests import part_digests, workers
 from tensorark.integrity.signature_document import Signed
 from tensorark.integrity.trust import Trust
 
@@ -100,5 +100,5 @@ def content_of(tensors: Sequence[Tensor]) -> str:
 
 def entry_of_tensor(tensor: Tensor) -> Signed:
     """Return a tensor as a statement lists it."""
-    digest = sha256_of(encode_objects([tensor], encode_content_part))
+    digest = hexdigest(encode_objects([tensor], encode_content_part), "sha256")
     return Signed(name=tensor.name, size=tensor.nbytes, sha256=digest)

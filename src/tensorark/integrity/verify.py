@@ -43,12 +43,12 @@ class Verification:
     checked: int
     undigested: int
     nbytes: int
-    refused: tuple[Unsupported | LimitExceeded, ...] = field(default=())
-    findings: tuple[Finding, ...] = field(default=())
+    refused: tuple[Unsupported | LimitExceeded, ...] = ()
+    findings: tuple[Finding, ...] = ()
     shards: int = 0
     protected: int = 0
     judged: int = 0
-    notes: tuple[Finding, ...] = field(default=())
+    notes: tuple[Finding, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property

@@ -20,10 +20,7 @@ from tensorark.errors import Error, InvalidInput, ReadFailed, Rejected, quoted
 from tensorark.files import File, PathLike
 from tensorark.files.folder import entry_of
 from tensorark.integrity.comparison import compare, hash_file, verdict_of
-from tensorark.integrity.digests import (
-    label_digest,
-    workers,
-)
+from tensorark.integrity.digests import label_digest, workers
 from tensorark.integrity.keys import key_id, read_public
 from tensorark.integrity.sign import signature_path
 from tensorark.integrity.signature_document import (
@@ -270,10 +267,7 @@ def _check_content(
     try:
         file = files.open(main)
     except (Rejected, ReadFailed) as error:
-        if isinstance(error, ReadFailed) and error.code not in {"missing-shard", "wrong-shard"}:
-            raise
-        code = "signature-missing" if error.code == "missing-shard" else "signature-differs"
-        wrong = difference(code, error.where, f"the model does not open: {error}")
+        wrong = difference(_code_of(error), error.where, f"the model does not open: {error}")
         return SignatureCheck(statement=statement, findings=(wrong,))
     with file:
         model = normalize(file)
@@ -317,14 +311,20 @@ def _judge_files(file: File, labels: Iterable[str]) -> Iterator[Finding]:
     for label in labels:
         try:
             file.source.size(label)
-        except Rejected as error:
-            detail = f"the file is another one: {error}"
-            yield difference("signature-differs", ("shards", label), detail)
-        except ReadFailed as error:
-            if error.code not in {"missing-shard", "wrong-shard"}:
-                raise
-            code = "signature-missing" if error.code == "missing-shard" else "signature-differs"
-            yield difference(code, ("shards", label), error.detail)
+        except (Rejected, ReadFailed) as error:
+            code, detail = _code_of(error), error.detail
+            if isinstance(error, Rejected):
+                detail = f"the file is another one: {error}"
+            yield difference(code, ("shards", label), detail)
+
+
+def _code_of(error: Rejected | ReadFailed) -> str:
+    """Return the code of what a file that cannot be used means; another failure is raised again."""
+    if isinstance(error, Rejected) or error.code == "wrong-shard":
+        return "signature-differs"
+    if error.code == "missing-shard":
+        return "signature-missing"
+    raise error
 
 
 def _compare_tensors(
