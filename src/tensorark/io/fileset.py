@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,7 +20,7 @@ from typing import Final, cast
 from tensorark.errors import OVERWRITE, Error, InvalidInput, ReadFailed, quoted
 from tensorark.io import locks
 from tensorark.io.inputs import aside, refuse_input
-from tensorark.io.publish import StagedFile, exists, shorten, sync_folder, sync_name
+from tensorark.io.publish import StagedFile, exists, shorten, sync_folder, sync_name, temporary
 from tensorark.io.sink import Sink
 from tensorark.io.writer import write_failure
 
@@ -196,7 +195,7 @@ class _Journal:
     """The names that a writer makes and those it will remove, for whoever clears up after it."""
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
-        self.path = root.with_name(f".{shorten(root.name)}.{secrets.token_hex(8)}.set")
+        self.path = temporary(root, "set")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         try:
             self._descriptor = os.open(self.path, flags, 0o600)
@@ -275,12 +274,7 @@ def publish_folder(path: str | os.PathLike[str], *, overwrite: bool, owns: Owns)
     _restore(goal)
     if os.path.lexists(goal):
         _require_replaceable(goal, owns, overwrite=overwrite)
-    made = goal.with_name(f".{shorten(goal.name)}.{secrets.token_hex(8)}.partial")
-    try:
-        made.mkdir()
-        descriptor = os.open(made, os.O_RDONLY)
-    except OSError as error:
-        raise write_failure(error, str(goal)) from error
+    made, descriptor = _make_beside(goal, 0o777)
     is_kept = False
     try:
         locks.take(descriptor)
@@ -312,18 +306,23 @@ def scratch(goal: Path) -> Iterator[Path]:
     """
     goal = goal.absolute()
     _restore(goal)
-    made = goal.with_name(f".{shorten(goal.name)}.{secrets.token_hex(8)}.partial")
-    try:
-        made.mkdir(0o700)
-        descriptor = os.open(made, os.O_RDONLY)
-    except OSError as error:
-        raise write_failure(error, str(goal)) from error
+    made, descriptor = _make_beside(goal, 0o700)
     try:
         locks.take(descriptor)
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
         os.close(descriptor)
+
+
+def _make_beside(goal: Path, mode: int) -> tuple[Path, int]:
+    """Make a folder of a temporary name beside `goal`, and open it."""
+    made = temporary(goal)
+    try:
+        made.mkdir(mode)
+        return made, os.open(made, os.O_RDONLY)
+    except OSError as error:
+        raise write_failure(error, str(goal)) from error
 
 
 def _require_replaceable(goal: Path, owns: Owns, *, overwrite: bool) -> None:

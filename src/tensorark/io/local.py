@@ -74,7 +74,8 @@ class LocalSource:
         self._io: Access = io
         self._resolve = resolve
         self._absolute = self.path.absolute()  # still right when the process changes its folder
-        entry = self._open(self.path).at(os.fspath(self._absolute))
+        entry = self._open(self.path)
+        entry.path = os.fspath(self._absolute)
         if length is not None:
             entry.cut(length)
         self._length = length

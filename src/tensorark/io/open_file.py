@@ -78,11 +78,6 @@ class OpenFile:
             with suppress(OSError):
                 self._closing(self._descriptor)
 
-    def at(self, path: str) -> OpenFile:
-        """Name the file by `path`, which stays right when the process changes its folder."""
-        self.path = path
-        return self
-
     def cut(self, length: int) -> None:
         """Let the first `length` bytes be the file.
 

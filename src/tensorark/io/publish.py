@@ -115,7 +115,7 @@ class StagedFile:
     def _name(self) -> Path:
         """Return the temporary name, made now if the file has none."""
         if self._partial is None:
-            partial = _partial(self.target)
+            partial = temporary(self.target)
             if not self._link(partial):
                 _copy(self._descriptor, partial, self.target)
             self._partial = partial
@@ -210,8 +210,9 @@ def _existing(target: Path, *, overwrite: bool) -> os.stat_result | None:
     return status
 
 
-def _partial(target: Path) -> Path:
-    return target.with_name(f".{shorten(target.name)}.{secrets.token_hex(8)}.partial")
+def temporary(target: Path, kind: str = "partial") -> Path:
+    """Return a name beside `target` that nobody has, for what leads to it."""
+    return target.with_name(f".{shorten(target.name)}.{secrets.token_hex(8)}.{kind}")
 
 
 def _begun(target: Path, mode: int) -> tuple[Path | None, int]:
@@ -219,7 +220,7 @@ def _begun(target: Path, mode: int) -> tuple[Path | None, int]:
     unnamed = _open_unnamed(target, mode)
     if unnamed is not None:
         return None, unnamed
-    partial = _partial(target)
+    partial = temporary(target)
     return partial, _open_named(partial, target, mode)
 
 

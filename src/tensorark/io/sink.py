@@ -202,10 +202,7 @@ class Sink:
         So that a set of many files can be kept unpublished at a small price until all are whole.
         """
         self.sync()
-        self._writer.close()
-        self._cuts = [(1, self.tell())]  # as in `close`
-        self._stage = memoryview(b"")
-        self._fill = 1
+        self._let_go()
         self._settled = True
 
     def sync(self) -> None:
@@ -221,11 +218,14 @@ class Sink:
         """Stop writing and let go of everything, whether flushed or not."""
         if not self._is_closed:
             self._is_closed = True
-            self._writer.close()
-            self._cuts = [(1, self.tell())]  # `tell` stays true,
-            self._stage = memoryview(b"")
-            self._fill = 1  # and no write takes the short way any more
+            self._let_go()
             os.close(self._descriptor)
+
+    def _let_go(self) -> None:
+        self._writer.close()
+        self._cuts = [(1, self.tell())]  # `tell` stays true,
+        self._stage = memoryview(b"")
+        self._fill = 1  # and no write takes the short way any more
 
     def _require_open(self) -> None:
         if self._is_closed or self._settled:
