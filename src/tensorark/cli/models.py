@@ -7,9 +7,8 @@ and does not stop the others; where the path names one model, its error ends the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorark.cli import leniency
 from tensorark.cli.error_output import error_facts, show_error
@@ -19,8 +18,7 @@ from tensorark.errors import Error, InvalidInput
 from tensorark.files import File, folder
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
+class Success(NamedTuple):
     """A model and what was found of it, a JSON-able value."""
 
     path: str
@@ -32,8 +30,7 @@ class Success:
         return {"path": self.path, **self.value}
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """A model that could not be looked at."""
 
     path: str

@@ -5,14 +5,12 @@ Owns `Settings`. Values are kept in the root context's `obj`, so both places mea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(NamedTuple):
     """What a user asked of every verb; `color` None follows the environment and the terminal."""
 
     json: bool = False

@@ -11,9 +11,8 @@ import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 from tensorark.cli.error_output import say
 from tensorark.cli.options import settings
@@ -27,8 +26,7 @@ _STYLES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terminal:
+class Terminal(NamedTuple):
     """Where a verb writes; made by `terminal`."""
 
     json: bool

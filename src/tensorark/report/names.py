@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _NUMBER: Final = re.compile(r"([0-9]{1,18})")
 _DEEPEST: Final = 32
@@ -48,8 +48,7 @@ def tree(tensors: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [each.facts for each in _branches(root, {})]
 
 
-@dataclass(slots=True)
-class _Branch:
+class _Branch(NamedTuple):
     """A branch of the tree: `looks` is equal for branches that differ in their first step alone."""
 
     step: str

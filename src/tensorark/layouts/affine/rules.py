@@ -7,9 +7,8 @@ MLX computes scale · code + bias. No zero point expresses that exactly, so thes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from tensorark.core.rules import Fault, rule
 from tensorark.layouts.layout import (
@@ -29,8 +28,7 @@ _FACTORS: Final = frozenset({"f32", "f16", "bf16"})
 _WORD: Final = 32
 
 
-@dataclass(slots=True)
-class Affine:
+class Affine(NamedTuple):
     """The scheme of one object. Fields that the file states wrongly are None."""
 
     entry: Description

@@ -7,9 +7,8 @@ profile's text is open, the choices are those of `spec/profiles/zt.mx-1.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from tensorark.core.rules import Fault, rule
 from tensorark.layouts.layout import (
@@ -30,8 +29,7 @@ ELEMENTS: Final = (("u8", "f4_e2m1"), ("u8", "f8_e4m3fn"), ("u8", "f8_e5m2"), ("
 _PARTS: Final = {"data", "scales"}
 
 
-@dataclass(slots=True)
-class Mx:
+class Mx(NamedTuple):
     """The scheme of one object. Fields that the file states wrongly are None."""
 
     entry: Description

@@ -8,10 +8,9 @@ integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from tensorark.core.model import Tensor
 from tensorark.errors import InvalidInput, Unsupported, quoted
@@ -45,8 +44,7 @@ def align_up(offset: int, alignment: int) -> int:
 # ------------------------------------------------------------------------------------------ formats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFormat:
+class GroupFormat(NamedTuple):
     """A format of integer codes in groups of `group` along the last axis, an FP16 scale each.
 
     A group takes `base` bytes in the base plane and `high` bytes in the plane of high bits.
@@ -57,8 +55,7 @@ class GroupFormat:
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(NamedTuple):
     """A format whose rows are blocks: `values` elements in `nbytes` bytes."""
 
     values: int
@@ -121,8 +118,7 @@ LAYOUT_OF: Final[Mapping[str, str]] = MappingProxyType(
 # ----------------------------------------------------------------------------------------- geometry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plane:
+class Plane(NamedTuple):
     """A run of bytes inside an object: `offset` from its start, `nbytes` long.
 
     Every `unit` rows of the matrix own `stride` bytes of it, in order.
@@ -135,8 +131,7 @@ class Plane:
     unit: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Geometry:
+class Geometry(NamedTuple):
     """An encoded object seen as a matrix of `rows` rows of `columns` elements.
 
     `planes` lie in ascending order, zero bytes between them; `nbytes` is the encoded size. Rows can
@@ -157,8 +152,7 @@ class Geometry:
         return next(each for each in self.planes if each.role == role)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class Slice(NamedTuple):
     """Rows [first, first + rows) of an object: where they lie, as (offset, length) in the object.
 
     The bytes of `pieces`, each at its offset in `geometry` and zeros between them, are a standalone

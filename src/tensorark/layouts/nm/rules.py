@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from tensorark.core.rules import Fault, rule
 from tensorark.core.types import DTYPES
@@ -45,8 +44,7 @@ QUANTIZED: Final[Mapping[str, tuple[str, int]]] = {"int8": ("i8", 8), "int4": ("
 _U64: Final = 1 << 64
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """N:M sparsity: of every `m` weights in a row, `n` are kept; 0:0 is dense."""
 
     n: int
@@ -68,8 +66,6 @@ class Pattern:
 
 DENSE: Final = Pattern(0, 0)
 
-_PATTERN: Final = re.compile(r"([0-9]{1,4}):([0-9]{1,4})")
-
 
 def parse_pattern(text: str) -> Pattern:
     """Return the pattern that ``N:M`` stands for, with 0 < N < M.
@@ -77,7 +73,7 @@ def parse_pattern(text: str) -> Pattern:
     Raises:
         InvalidInput: when `text` is no such pattern.
     """
-    match = _PATTERN.fullmatch(text)
+    match = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,4})", text)
     n, m = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 0 < n < m:
         raise InvalidInput(
@@ -114,8 +110,7 @@ def weight_size(dtype: str, elements: int) -> int:
     return DTYPES[dtype] * elements
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sparse:
+class Sparse(NamedTuple):
     """How the weights of one object are to be read, once its metadata passed the rules.
 
     `dtype` is a storage type, or ``int8`` or ``int4``. Scale `i // group_size` belongs to weight
@@ -134,8 +129,7 @@ class Sparse:
         return self.dtype in QUANTIZED
 
 
-@dataclass(slots=True)
-class Record:
+class Record(NamedTuple):
     """What an object says of itself. Fields that the file states wrongly are None."""
 
     entry: Description

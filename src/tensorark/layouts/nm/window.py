@@ -76,7 +76,7 @@ class Window:
 
     def part(self, start: int, stop: int) -> Sparse:
         """Return how [start, stop) is to be read by itself."""
-        return replace(self.sparse, elements=stop - start)
+        return self.sparse._replace(elements=stop - start)
 
     def raw(self, start: int, stop: int) -> Array:
         """Return the weights [start, stop) as they are stored; int4 unpacked, nothing scaled."""
