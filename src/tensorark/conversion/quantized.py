@@ -224,11 +224,11 @@ def _require_order(layers: Layers, layer: _PackedLayer, config: Config) -> None:
 
 def _require_zeros(layers: Layers, layer: _PackedLayer, config: Config) -> None:
     """Require the zero points to mean one thing to all who read them."""
-    from tensorark.layouts.quant.checkpoints import codes_of
+    from tensorark.layouts.numbers.bits import unpack
 
     if not layer.add:
         return
-    codes = codes_of(_payload(layers.file, layer.tensors["qzeros"]), layer.bits)
+    codes = unpack(_payload(layers.file, layer.tensors["qzeros"]), layer.bits)
     top, middle = (1 << layer.bits) - 1, 1 << (layer.bits - 1)
     if (codes == top).any():
         raise Left(
@@ -321,7 +321,7 @@ def _plain(tensor: Tensor, role: str) -> Part:
 
 
 def _export_packed(layers: Layers, stem: str, tensor: Tensor, origin: Mapping[str, object]) -> None:
-    from tensorark.layouts.quant.checkpoints import codes_of
+    from tensorark.layouts.numbers.bits import unpack
 
     scheme = quant.LAYOUT.check(tensor)
     add, has_index = origin.get("zeros_less", 0), origin.get("g_idx", False)
@@ -340,7 +340,7 @@ def _export_packed(layers: Layers, stem: str, tensor: Tensor, origin: Mapping[st
     )
     if not fits or type(add) is not int:
         raise Left("its scheme is none that its origin could have had")
-    if add and (codes_of(_payload(layers.file, tensor, "zeros"), bits) == 0).any():
+    if add and (unpack(_payload(layers.file, tensor, "zeros"), bits) == 0).any():
         raise Left("it has a zero point of 0, which cannot be stored less one")
     outputs, inputs = tensor.shape
     layer = _PackedLayer(str(origin["method"]), {}, inputs, outputs, bits, group_size, add)

@@ -114,7 +114,10 @@ def _judge_part(
             tally.protected += decoder.is_checked
         else:
             data = contents[role] = file.payload(part, where)
-            tally.protected += _judge_crc(file, part, data, tally.reading, where)
+            checksum = file.checksum_of(part, where)
+            if checksum is not None:
+                checksum.after(data).require(tally.reading)
+                tally.protected += 1
         computed = partial(hexdigest, data)
     tally.nbytes += part.nbytes
     tally.undigested += part.digest is None
@@ -158,17 +161,6 @@ def _judge_pieces(
 def _has_rules(file: File, tensor: Tensor) -> bool:
     """Tell whether rules of its format judged the payload of a tensor: codes, masks, or a CRC."""
     return file.format.judge is not None or file.format.checksum is not None or tensor.layout == NM
-
-
-def _judge_crc(
-    file: File, part: Part, data: memoryview, reading: Reading, where: tuple[str | int, ...]
-) -> bool:
-    """Check the CRC that the format of the file keeps of a part; tell whether there is one."""
-    running = file.checksum_of(part, where)
-    if running is None:
-        return False
-    running.after(data).require(reading)
-    return True
 
 
 def _judge_digest(

@@ -54,6 +54,13 @@ class Values:
     admit: Callable[[Tensor, Bytes], None] = admit_types
 
 
+def all_of(
+    elements: Callable[[Tensor, Bytes, int, int], Array],
+) -> Callable[[Tensor, Bytes], Array]:
+    """Return what assembles a tensor from its `elements`, which are computed a chunk at a time."""
+    return lambda tensor, read: reshape(elements(tensor, read, 0, tensor.elements), tensor)
+
+
 def reshape(values: Array, tensor: Tensor) -> Array:
     """Return flat values in the shape of the tensor.
 

@@ -15,18 +15,12 @@ from tensorark.core.types import DTYPES
 from tensorark.layouts.affine.rules import LAYOUT
 from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.bits import unpack_stream
-from tensorark.layouts.numbers.dtypes import Array
 from tensorark.layouts.numbers.factors import widen
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather
-from tensorark.layouts.values import Values, reshape
+from tensorark.layouts.values import Values, all_of
 
 _STEP: Final = 8
 """Codes that begin and end with a byte, whatever their width."""
-
-
-def assemble(tensor: Tensor, read: Bytes) -> Array:
-    """Assemble `mlx.affine/1` into f32, a chunk at a time."""
-    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
@@ -57,4 +51,4 @@ def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
     return gather(fill, start, stop)
 
 
-VALUES: Final = Values(LAYOUT, assemble, elements)
+VALUES: Final = Values(LAYOUT, all_of(elements), elements)

@@ -7,6 +7,7 @@ is NaN is NaN.
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -19,28 +20,19 @@ from tensorark.layouts.layout import Bytes
 from tensorark.layouts.mx.rules import ELEMENTS, ID, LAYOUT
 from tensorark.layouts.numbers.bits import code_table, look_up
 from tensorark.layouts.numbers.content import CONTENT_RULES, Content
-from tensorark.layouts.numbers.dtypes import Array, numpy_dtype
+from tensorark.layouts.numbers.dtypes import numpy_dtype
 from tensorark.layouts.numbers.factors import exponents
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
-from tensorark.layouts.values import Values, reshape
-
-
-def assemble(tensor: Tensor, read: Bytes) -> Array:
-    """Assemble `zt.mx/1` into f32, a chunk at a time."""
-    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
+from tensorark.layouts.values import Values, all_of
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
     """Return the flat elements [start, stop), reading what they need and no more."""
     scheme = LAYOUT.check(tensor)
-    _known_elements(tensor)
+    part = _known_elements(tensor)
     judge(tensor, read, Reading())
-    axis = scheme.axis or 0
-    columns = 1
-    for extent in tensor.shape[axis + 1 :]:
-        columns *= extent
+    columns = prod(tensor.shape[(scheme.axis or 0) + 1 :])
     grid = Grid(scheme.block_size or 1, columns)
-    part = tensor.parts["data"]
     table = values_of(part.dtype, part.type)
     per_octet = table.shape[1]
 
@@ -103,4 +95,4 @@ def values_of(dtype: str, type_: str | None) -> npt.NDArray[np.float32]:
     return values[:, None]
 
 
-VALUES: Final = Values(LAYOUT, assemble, elements, judge)
+VALUES: Final = Values(LAYOUT, all_of(elements), elements, judge)

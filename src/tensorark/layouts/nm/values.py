@@ -12,12 +12,7 @@ from tensorark.layouts.nm.content import CONTENT_RULES
 from tensorark.layouts.nm.rules import LAYOUT
 from tensorark.layouts.nm.window import window_of
 from tensorark.layouts.numbers.dtypes import Array
-from tensorark.layouts.values import Values, reshape
-
-
-def assemble(tensor: Tensor, read: Bytes) -> Array:
-    """Assemble `tensorbit.nm/1`: what the mask does not keep is 0, quantized weights are scaled."""
-    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
+from tensorark.layouts.values import Values, all_of
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Array:
@@ -41,5 +36,8 @@ def judge(tensor: Tensor, read: Bytes, reading: Reading) -> None:
     LAYOUT.check(tensor, reading)
     reading.require(CONTENT_RULES, count(tensor, read))
 
+
+assemble: Final = all_of(elements)
+"""What the mask does not keep is 0, quantized weights are scaled."""
 
 VALUES: Final = Values(LAYOUT, assemble, elements, judge)

@@ -92,11 +92,6 @@ def _flat(codes: npt.NDArray[Any]) -> Codes:
     return np.ascontiguousarray(codes).reshape(-1)
 
 
-def codes_of(data: memoryview, bits: int) -> Codes:
-    """Return the codes of words in any order: for looking at all of them."""
-    return unpack(data, bits)
-
-
 def is_plain_order(data: memoryview, inputs: int, group_size: int) -> bool:
     """Tell whether a group index of i32 says no more than that groups follow each other."""
     found = np.frombuffer(data, "<i4")

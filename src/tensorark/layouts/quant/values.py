@@ -6,6 +6,7 @@ f64, and then one to f32. Where all of that is exact in f32 anyway, f32 is used.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -15,19 +16,13 @@ from tensorark.core.model import Part, Tensor
 from tensorark.core.types import DTYPES
 from tensorark.layouts.layout import Bytes
 from tensorark.layouts.numbers.bits import code_table, look_up, octets_in_order
-from tensorark.layouts.numbers.dtypes import Array
 from tensorark.layouts.numbers.factors import NARROW, widen
 from tensorark.layouts.numbers.groups import Float32, Grid, boxes, gather, multiply
 from tensorark.layouts.quant.rules import LAYOUT, WORDS, Quant
-from tensorark.layouts.values import Values, reshape
+from tensorark.layouts.values import Values, all_of
 
 _SMALL: Final = 1 << 20
 """Zero points below this leave differences that an f32 holds exactly."""
-
-
-def assemble(tensor: Tensor, read: Bytes) -> Array:
-    """Assemble `zt.quant_group/1` into f32, a chunk at a time."""
-    return reshape(elements(tensor, read, 0, tensor.elements), tensor)
 
 
 def elements(tensor: Tensor, read: Bytes, start: int, stop: int) -> Float32:
@@ -110,9 +105,7 @@ class _PackedCodes:
 def _grid(scheme: Quant, scales: Part) -> Grid:
     """Return how elements share scales; for group size 0 the number of scales tells."""
     shape, axis = scheme.entry.shape, scheme.axis or 0
-    columns = 1
-    for extent in shape[axis + 1 :]:
-        columns *= extent
+    columns = prod(shape[axis + 1 :])
     if scheme.group_size:
         return Grid(scheme.group_size, columns)
     if scales.nbytes == scheme.along * DTYPES[scales.dtype]:
@@ -120,4 +113,4 @@ def _grid(scheme: Quant, scales: Part) -> Grid:
     return Grid(1, columns)
 
 
-VALUES: Final = Values(LAYOUT, assemble, elements)
+VALUES: Final = Values(LAYOUT, all_of(elements), elements)
