@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -44,7 +45,7 @@ def make(
         expected = f"at least 2, and a divisor of {along}"
         detail = "the blocks do not come out even"
         raise InvalidInput(detail, code="block-size", expected=expected, found=block_size)
-    found = quantize_groups(source, where, block_size, _Blocks(element).quantize)
+    found = quantize_groups(source, where, block_size, partial(_quantize, element))
     data = found.codes.reshape(source.shape).view(
         np.int8 if element == "i8" else numpy_dtype("u8", element)
     )
@@ -75,27 +76,20 @@ _ELEMENTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """Microscaling: elements of one small type under a power of two."""
-
-    element: str
-
-    def quantize(self, chunk: Double) -> tuple[Octets, npt.NDArray[Any], Octets, Double]:
-        """Return codes, exponents, no zero points, and the values that they stand for."""
-        kind = _ELEMENTS[self.element]
-        reach = np.abs(chunk).max(1, initial=0, keepdims=True)
-        if reach.size and float(reach.max()) > float(np.finfo(np.float32).max):
-            raise InvalidInput("the values are beyond f32", code="scale")
-        exponent = np.where(reach > 0, np.frexp(reach)[1] - 1 - kind.most, -127).clip(-127, 127)
-        scaled = np.ldexp(chunk, -exponent)
-        place = np.maximum(np.frexp(scaled)[1] - 1, kind.least) if self.element != "i8" else 0
-        unit = np.ldexp(1.0, place - kind.fraction)
-        nearest = np.clip(np.rint(scaled / unit) * unit, -kind.largest, kind.largest)
-        scales = (exponent + 127).astype(np.uint8)
-        return self._codes_of(nearest), scales, NO_ZEROS, np.ldexp(nearest, exponent)
-
-    def _codes_of(self, nearest: Double) -> Octets:
-        if self.element == "i8":
-            return (nearest * 64).astype(np.int8).view(np.uint8)
-        return nearest.astype(numpy_dtype("u8", self.element)).view(np.uint8)
+def _quantize(element: str, chunk: Double) -> tuple[Octets, npt.NDArray[Any], Octets, Double]:
+    """Return codes, exponents, no zero points, and the values that they stand for."""
+    kind = _ELEMENTS[element]
+    reach = np.abs(chunk).max(1, initial=0, keepdims=True)
+    if reach.size and float(reach.max()) > float(np.finfo(np.float32).max):
+        raise InvalidInput("the values are beyond f32", code="scale")
+    exponent = np.where(reach > 0, np.frexp(reach)[1] - 1 - kind.most, -127).clip(-127, 127)
+    scaled = np.ldexp(chunk, -exponent)
+    place = np.maximum(np.frexp(scaled)[1] - 1, kind.least) if element != "i8" else 0
+    unit = np.ldexp(1.0, place - kind.fraction)
+    nearest = np.clip(np.rint(scaled / unit) * unit, -kind.largest, kind.largest)
+    if element == "i8":
+        codes = (nearest * 64).astype(np.int8)
+    else:
+        codes = nearest.astype(numpy_dtype("u8", element))
+    scales = (exponent + 127).astype(np.uint8)
+    return codes.view(np.uint8), scales, NO_ZEROS, np.ldexp(nearest, exponent)

@@ -78,14 +78,6 @@ def boxes(grid: Grid, start: int, stop: int) -> Iterator[Box]:
         at = box.stop
 
 
-def chunks(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Cut the flat elements [start, stop) into chunks, all but the outer ones of equal size."""
-    while start < stop:
-        end = min(stop, (start // CHUNK + 1) * CHUNK)
-        yield start, end
-        start = end
-
-
 def multiply(values: npt.NDArray[Any], entries: npt.NDArray[Any], box: Box, out: Float32) -> None:
     """Write the products of the values of a box and the entries that they share into `out`.
 
@@ -105,8 +97,11 @@ Fill = Callable[[int, int, Float32], None]
 def gather(fill: Fill, start: int, stop: int) -> Float32:
     """Return the flat elements [start, stop), computed chunk by chunk into a new array."""
     out = np.empty(stop - start, np.float32)
+    begin = start
     # What overflows is infinite and what has no value is NaN, as the profiles say: no warnings.
     with np.errstate(all="ignore"):
-        for begin, end in chunks(start, stop):
+        while begin < stop:
+            end = min(stop, (begin // CHUNK + 1) * CHUNK)
             fill(begin, end, out[begin - start : end - start])
+            begin = end
     return out

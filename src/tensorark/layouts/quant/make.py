@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -63,16 +63,17 @@ def make(
             expected=f"a divisor of {along}" + (", or 0 for a vector" if group_size == 0 else ""),
             found=group_size,
         )
-    groups = _Groups(bits, zero_point == "tensor", signed=zero_point == "none", scale=scale)
-    found = quantize_groups(source, where, size, groups.quantize)
+    has_zeros, signed = zero_point == "tensor", zero_point == "none"
+    way = partial(_quantize, bits=bits, has_zeros=has_zeros, signed=signed, scale=scale)
+    found = quantize_groups(source, where, size, way)
     parts = {
-        "data": _pack_codes(found.codes, bits, word, order, signed=zero_point == "none"),
+        "data": _pack_codes(found.codes, bits, word, order, signed=signed),
         "scales": _scales_part(found.scales, scale),
     }
     zero: dict[str, object] = {"form": zero_point}
     if zero_point == "implied":
         zero["value"] = 1 << (bits - 1)
-    if zero_point == "tensor":
+    if has_zeros:
         zero["packing"] = zero_packing
         parts["zeros"] = (
             (("u8", None), [found.zeros.data])
@@ -107,32 +108,28 @@ def _require_choices(bits: int, zero_point: str, scale: str, word: str, order: s
             raise InvalidInput(f"no such {name}", code=name, expected=expected, found=found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """Affine quantization of groups: with zero points of their own, or around one for all."""
+def _quantize(
+    chunk: Double, *, bits: int, has_zeros: bool, signed: bool, scale: str
+) -> tuple[Octets, npt.NDArray[Any], Octets, Double]:
+    """Return codes, stored scales, zero points, and the values that they stand for.
 
-    bits: int
-    has_zeros: bool
-    signed: bool
-    scale: str
-
-    def quantize(self, chunk: Double) -> tuple[Octets, npt.NDArray[Any], Octets, Double]:
-        """Return codes, stored scales, zero points, and the values that they stand for."""
-        top = (1 << self.bits) - 1
-        if self.has_zeros:
-            least = np.minimum(chunk.min(1, initial=0, keepdims=True), 0)
-            most = np.maximum(chunk.max(1, initial=0, keepdims=True), 0)
-            scales, steps = _round_up((most - least) / top, self.scale)
-            zeros = np.rint(-least / steps)
-        else:
-            middle = 0 if self.signed else 1 << (self.bits - 1)
-            reach = np.abs(chunk).max(1, initial=0, keepdims=True)
-            scales, steps = _round_up(reach / ((1 << (self.bits - 1)) - 1), self.scale)
-            zeros = np.full_like(steps, middle)
-        low, high = (-(top // 2), top // 2) if self.signed else (0, top)
-        codes = np.clip(np.rint(chunk / steps) + zeros, low, high)
-        stored = codes.astype(np.int8).view(np.uint8) if self.signed else codes.astype(np.uint8)
-        return stored, scales, zeros.astype(np.uint8), (codes - zeros) * steps
+    Zero points are those of each group where it `has_zeros`, else one for all.
+    """
+    top = (1 << bits) - 1
+    if has_zeros:
+        least = np.minimum(chunk.min(1, initial=0, keepdims=True), 0)
+        most = np.maximum(chunk.max(1, initial=0, keepdims=True), 0)
+        scales, steps = _round_up((most - least) / top, scale)
+        zeros = np.rint(-least / steps)
+    else:
+        middle = 0 if signed else 1 << (bits - 1)
+        reach = np.abs(chunk).max(1, initial=0, keepdims=True)
+        scales, steps = _round_up(reach / ((1 << (bits - 1)) - 1), scale)
+        zeros = np.full_like(steps, middle)
+    low, high = (-(top // 2), top // 2) if signed else (0, top)
+    codes = np.clip(np.rint(chunk / steps) + zeros, low, high)
+    stored = codes.astype(np.int8).view(np.uint8) if signed else codes.astype(np.uint8)
+    return stored, scales, zeros.astype(np.uint8), (codes - zeros) * steps
 
 
 def _round_up(steps: Double, scale: str) -> tuple[npt.NDArray[Any], Double]:

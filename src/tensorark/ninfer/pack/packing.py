@@ -39,14 +39,11 @@ def standard_groups(names: Sequence[str]) -> Iterator[Group]:
     known = set(names)
     for prefix in _layers(names):
         gated = prefix + _GATED in known
-        for roles in _ROLES:
+        halves = _HALVES if gated or prefix + "gdn/z" in known else ()
+        for roles in (*_ROLES, *halves):
             # Three of four would leave the gate alone; they are a group only where there is none.
             if gated and roles == _ROLES[1]:
                 continue
-            group = tuple(prefix + role for role in roles)
-            if known.issuperset(group):
-                yield group
-        for roles in _HALVES if gated or prefix + "gdn/z" in known else ():
             group = tuple(prefix + role for role in roles)
             if known.issuperset(group):
                 yield group

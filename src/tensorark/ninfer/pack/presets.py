@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -165,12 +166,7 @@ _38_27B_NVFP4: Final = Recipe(
         Assignment(parameters=("text/token_embedding",), format=_FP8, source="base"),
         _import(_FP8, "text/output_head", _LAYERS),
         _import(_NVFP4, "text/layers/*/mlp/*", layers=range(56)),
-        Assignment(
-            parameters=_CONTROLS.parameters,
-            format="bf16",
-            method="cast_direct",
-            policy="A16Only",
-        ),
+        replace(_CONTROLS, separate=None),
     ),
 )
 
