@@ -214,6 +214,18 @@ def _join(octets: Octets) -> Octets:
     return found.astype(np.uint8)
 
 
+def compact(weights: Array, mask: memoryview | Octets, sparse: Sparse) -> Array:
+    """Return the kept weights alone, in flat order."""
+    octets = octets_of(mask)
+    found = []
+    for piece in pieces(octets, sparse, 0, sparse.elements):
+        held = weights[piece.run]
+        if piece.octets is not None:
+            held = np.compress(bits_of(piece.octets, piece.m, piece.count), held)
+        found.append(held)
+    return np.concatenate(found) if found else weights[:0].copy()
+
+
 def spread(values: Array, keep: Bits) -> Array:
     """Return flat weights with `values` where `keep` says so, +0 elsewhere.
 

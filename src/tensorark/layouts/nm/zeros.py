@@ -15,7 +15,7 @@ from tensorark.layouts.nm.rules import Pattern
 from tensorark.layouts.numbers.dtypes import Array
 
 _PATTERNS: Final = (2, 4, 8, 16, 32)
-"""Group sizes that are looked for."""
+"""Group sizes that `detect` looks for."""
 
 
 def signed_zeros(weights: Array) -> tuple[Bits, int]:
@@ -86,6 +86,20 @@ class Search:
         self._rest = flat[whole:].copy()
         counts = per_group(flat[:whole], m)
         self._most[m] = max(self._most[m], int(counts.max(initial=0)))
+
+
+def detect(weights: Array) -> Pattern | None:
+    """Return the tightest N:M that the zeros of a matrix obey; None where there is none.
+
+    Looks along the last axis, as `Search` does.
+    """
+    search = Search(weights.shape[-1] if weights.ndim else 0)
+    flat = np.ascontiguousarray(weights).reshape(-1)
+    for start in range(0, flat.size, BLOCK):
+        search.add(nonzero(flat[start : start + BLOCK]))
+        if search.is_hopeless:
+            return None
+    return search.found
 
 
 def nonzero(weights: Array) -> Bits:
