@@ -10,8 +10,6 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import mul
 from typing import Any, ClassVar, Final
 
 from tensorark.core.model import Part, Raw, Span, Tensor
@@ -130,12 +128,12 @@ def _count(shape: tuple[int, ...]) -> int:
 
 def overflows(shape: tuple[int, ...]) -> bool:
     """Whether a product of leading dimensions leaves 64 bits, even if a later one is 0."""
-    return any(product >= U64 for product in accumulate(shape, _capped, initial=1))
-
-
-def _capped(left: int, right: int) -> int:
-    # Once too large it stays so: a later 0 does not undo the overflow in a reader.
-    return left if left >= U64 else mul(left, right)
+    product = 1
+    for dimension in shape:
+        product *= dimension
+        if product >= U64:
+            return True
+    return False
 
 
 def _covers(begins: list[int], ends: list[int], length: int) -> bool:

@@ -54,8 +54,9 @@ def plan(tensors: Sequence[Tensor], metadata: Mapping[str, str] | None) -> Plan:
         if tensor.name in seen:
             raise InvalidInput(f"{quoted(tensor.name)} is given twice", where=(tensor.name,))
         seen.add(tensor.name)
-        members.append(entry(tensor, begin))
-        begin += tensor.nbytes
+        end = begin + tensor.parts["data"].nbytes
+        members.append(entry(tensor, begin, end))
+        begin = end
     text = ("{" + ",".join(members) + "}").encode("utf-8")
     # Spaces, which JSON lets pass; the eight bytes of the length count for the alignment of data.
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
@@ -80,7 +81,8 @@ def plan_header(
     members = [f'"{METADATA}":{_metadata(metadata)}'] if metadata is not None else []
     for tensor in tensors:
         (span,) = tensor.parts["data"].blob.spans
-        members.append(entry(tensor, span.offset - data_start))
+        begin = span.offset - data_start
+        members.append(entry(tensor, begin, begin + span.length))
     text = ("{" + ",".join(members) + "}").encode("utf-8")
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
@@ -116,21 +118,21 @@ def refusal(tensor: Tensor) -> str | None:
         return f"type {quoted(part.type or part.dtype)} over {part.dtype} has no counterpart"
     if min(tensor.shape, default=0) < 0 or overflows(tensor.shape):
         return "its shape has too many elements"
-    bits = tensor.elements * _bits(name)
-    if bits % 8:
-        return f"its {tensor.elements} elements of {_bits(name)} bits do not fill whole bytes"
-    if part.nbytes * 8 != bits or part.nbytes >= U64:
-        return f"its shape needs {bits // 8} bytes, its data has {part.nbytes}"
+    elements, width, nbytes = tensor.elements, _bits(name), part.nbytes
+    if elements * width % 8:
+        return f"its {elements} elements of {width} bits do not fill whole bytes"
+    if nbytes * 8 != elements * width or nbytes >= U64:
+        return f"its shape needs {elements * width // 8} bytes, its data has {nbytes}"
     return None
 
 
-def entry(tensor: Tensor, begin: int) -> str:
-    """Return the member of a header that places `tensor` at `begin`."""
+def entry(tensor: Tensor, begin: int, end: int) -> str:
+    """Return the member of a header that places `tensor` at the bytes `begin` … `end`."""
     part = tensor.parts["data"]
     shape = ",".join(map(str, tensor.shape))
     return (
         f'{text_of(tensor.name)}:{{"dtype":"{NAMES[part.dtype, part.type]}","shape":[{shape}],'
-        f'"data_offsets":[{begin},{begin + part.nbytes}]}}'
+        f'"data_offsets":[{begin},{end}]}}'
     )
 
 

@@ -33,8 +33,10 @@ def plan_shards(
     used = fixed
     for tensor in sorted(tensors, key=lambda each: each.name.encode("utf-8")):
         # No tensor lies further back than this, so no place is written with more digits.
-        furthest = max(max_bytes - tensor.nbytes, 0)
-        needed = len(entry(tensor, furthest).encode("utf-8")) + len(",") + tensor.nbytes
+        nbytes = tensor.nbytes
+        furthest = max(max_bytes - nbytes, 0)
+        text = entry(tensor, furthest, furthest + nbytes)
+        needed = len(text.encode("utf-8")) + len(",") + nbytes
         if fixed + needed > max_bytes:
             _refuse_alone(tensor, max_bytes, metadata)
         if shards[-1] and used + needed > max_bytes:

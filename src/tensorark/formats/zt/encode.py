@@ -47,6 +47,10 @@ _KEY: Final = {
 }
 
 
+_BLOB: Final = _KEY["blob"] + encode_head(_ARRAY, 2)
+_id = lru_cache(1 << 8)(encode_text)  # few roles, layouts, encodings and shards, very many times
+
+
 def align_up(offset: int, align: int) -> int:
     """Return the first multiple of `align` at or after `offset`, but never 0 (§2.4)."""
     return max(align, -(-offset // align) * align)
@@ -118,11 +122,11 @@ def _unique(tensors: Iterable[Tensor]) -> Iterable[Tensor]:
 
 
 def _encode_object(tensor: Tensor, encode_part: _EncodePart) -> bytes:
-    parts = sorted((encode_text(role), encode_part(part)) for role, part in tensor.parts.items())
+    parts = sorted([(_id(role), encode_part(part)) for role, part in tensor.parts.items()])
     members = [
         _KEY["parts"] + encode_head(_MAP, len(parts)) + b"".join([k + part for k, part in parts]),
         _encode_shape(tensor.shape),
-        _KEY["layout"] + encode_text(tensor.layout),
+        _KEY["layout"] + _id(tensor.layout),
     ]
     if tensor.attributes is not None:
         where = ("objects", tensor.name, "attributes")
@@ -150,18 +154,15 @@ def _encode_attributes(attributes: Mapping[str, object], where: tuple[str | int,
 def _encode_part(part: Part) -> bytes:
     (span,) = part.blob.spans
     members = [
-        _KEY["blob"]
-        + encode_head(_ARRAY, 2)
-        + encode_integer(span.offset)
-        + encode_integer(span.length)
+        _BLOB + encode_integer(span.offset) + encode_integer(span.length),
+        *_encode_ids(part.dtype, part.type),
     ]
-    members += _encode_ids(part.dtype, part.type)
     if span.file is not None:
-        members.append(_KEY["shard"] + encode_text(span.file))
+        members.append(_KEY["shard"] + _id(span.file))
     if part.digest is not None:
         members.append(_KEY["digest"] + encode_text(part.digest))
     if isinstance(part.blob, Encoded):
-        members.append(_KEY["encoding"] + encode_text(part.blob.encoding))
+        members.append(_KEY["encoding"] + _id(part.blob.encoding))
         members.append(_KEY["decoded_length"] + encode_integer(part.blob.nbytes))
     return encode_head(_MAP, len(members)) + b"".join(members)
 
