@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -93,6 +93,8 @@ def command(
     compact: bool,
     lenient: bool,
     generation: int | None,
+    format: str | None,  # noqa: A002 - the word users know
+    overwrite: bool,
     **wanted: Any,
 ) -> int | None:
     """Convert a model into another format, verbatim.
@@ -106,19 +108,18 @@ def command(
     wanted["align"] = PAGE if compact else wanted["align"]
     out = terminal()
     with leniency.open_model(source, lenient=lenient, generation=generation) as file:
-        plan = _plan(file, target, **wanted)
-    given = {key: wanted[key] for key in _OPTIONS if wanted[key] is not None}
+        plan = _plan(file, target, format, wanted, overwrite=overwrite)
     with out.progress(plan["totals"]["nbytes"], "converting") as progress:
         done = convert(
             source,
             target,
-            format=wanted["format"],
-            overwrite=wanted["overwrite"],
+            format=format,
+            overwrite=overwrite,
             lenient=lenient,
             length=leniency.length_of(source, generation),
             dry_run=dry_run,
             progress=progress,
-            **given,
+            **{name: each for name, each in wanted.items() if each is not None},
         )
     if dry_run:
         lost = {
@@ -131,9 +132,12 @@ def command(
     return _show_result(out, plan, done)
 
 
-def _plan(file: File, goal: str, *, overwrite: bool, **wanted: Any) -> dict[str, Any]:
+def _plan(
+    file: File, goal: str, name: str | None, wanted: dict[str, Any], *, overwrite: bool
+) -> dict[str, Any]:
     """Return what will be done, having refused a target that is there."""
-    kind: Format = target_of(goal, wanted["format"])
+    kind: Format = target_of(goal, name)
+    order = [each.name for each in command.params]
     refuse_input(Path(goal))
     parameters.require_free(goal, overwrite=overwrite)
     return {
@@ -141,7 +145,9 @@ def _plan(file: File, goal: str, *, overwrite: bool, **wanted: Any) -> dict[str,
         "source_format": file.format.name,
         "target": goal,
         "target_format": kind.name,
-        "options": {key: _show(wanted[key]) for key in _OPTIONS if wanted[key]},
+        "options": {
+            key: _show(wanted[key]) for key in sorted(wanted, key=order.index) if wanted[key]
+        },
         # The resources of an artifact are tensors of a .zt, and count on both sides.
         "totals": totals((normalize(file) if kind.name == "zt" else file).catalog.tensors.values()),
     }
@@ -245,22 +251,3 @@ def _show_result(out: Terminal, plan: dict[str, Any], done: Conversion) -> int:
 
 def _amount(amounts: dict[str, Any]) -> str:
     return f"{count_text(amounts['tensors'], 'tensor')}, {nbytes_text(amounts['nbytes'])}"
-
-
-_OPTIONS: Final = (
-    "align",
-    "max_shard_size",
-    "artifact_id",
-    "encoding",
-    "level",
-    "frame_size",
-    "digest",
-    "quantized",
-    "sparse",
-    "masking",
-    "cast",
-    "include",
-    "exclude",
-    "drop",
-)
-"""Options that are handed on to `tensorark.convert` under their own names."""

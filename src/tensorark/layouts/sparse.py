@@ -35,9 +35,7 @@ def blank(tensor: Tensor, element: np.dtype[Any]) -> Array:
 
     Raises:
         LimitExceeded: when this process cannot hold them: a sparse tensor may be any size.
-        Unsupported: when the type has no zero.
     """
-    require_zero(tensor, element)
     try:
         return np.zeros(tensor.elements, element)
     except (MemoryError, OverflowError, ValueError) as error:

@@ -265,10 +265,7 @@ class Explanation:
 
 def explain(code: str) -> Explanation | None:
     """Return what is known of a code; None when there is no such code."""
-    found = _rules().get(code)
-    if found is not None:
-        return found
-    return Explanation(code=code, requirement=CODES[code]) if code in CODES else None
+    return next((each for each in everything() if each.code == code), None)
 
 
 def everything() -> Iterator[Explanation]:

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from tensorark.errors import InvalidInput
-from tensorark.layouts.numbers.hadamard import (
-    are_signs,
-    hadamard_transform,
-    inverse_hadamard_transform,
-)
+from tensorark.layouts.numbers.hadamard import are_signs, inverse_hadamard_transform
 from tests.unit.layouts.test_ninfer import INDEX, floats, vector
+
+
+def hadamard_transform(values, signs):
+    """What the inverse undoes: the signs, then the transform, which is its own inverse."""
+    turned = np.asarray(values).astype(np.float32) * signs
+    return inverse_hadamard_transform(turned, np.ones(np.shape(signs), np.float32))
 
 
 def sylvester(size: int) -> np.ndarray:
@@ -50,19 +52,19 @@ def test_a_unit_vector_becomes_a_row_of_signs():
 def test_inputs_that_cannot_be_rotated_are_refused():
     signs = np.ones(1024, np.float32)
     with pytest.raises(InvalidInput, match="whole blocks"):
-        hadamard_transform(np.zeros(1000, np.float32), signs)
+        inverse_hadamard_transform(np.zeros(1000, np.float32), signs)
     with pytest.raises(InvalidInput, match="whole blocks") as caught:
-        hadamard_transform(np.float32(1), signs)
+        inverse_hadamard_transform(np.float32(1), signs)
     assert caught.value.found == 0
     with pytest.raises(InvalidInput, match="not the signs"):
-        hadamard_transform(np.zeros(2048, np.float32), signs)
+        inverse_hadamard_transform(np.zeros(2048, np.float32), signs)
     signs[7] = 0.5
     assert not are_signs(signs)
     with pytest.raises(InvalidInput, match="not the signs"):
-        hadamard_transform(np.zeros(1024, np.float32), signs)
+        inverse_hadamard_transform(np.zeros(1024, np.float32), signs)
 
 
 def test_the_input_is_left_alone():
     values = np.ones(1024, np.float32)
-    hadamard_transform(values, -np.ones(1024, np.float32))
+    inverse_hadamard_transform(values, -np.ones(1024, np.float32))
     assert (values == 1).all()

@@ -16,9 +16,9 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from tensorark.core.rules import Reading, Rule
+from tensorark.core.rules import Fault, Reading, Rule
 from tensorark.encodings.encoding import Allocate, Encoder, Encoding, StoredBytes
-from tensorark.encodings.npy.rules import ARRAY, DEFLATE, FILE, Stream, stored_crc, stream
+from tensorark.encodings.npy.rules import ARRAY, DEFLATE, FILE, stored_crc, stream
 from tensorark.errors import InvalidInput, Unsupported
 from tensorark.layouts.numbers.dtypes import Array
 from tensorark.wire.npy import PREAMBLE, Header, HeaderFault, length_of, parse_header
@@ -213,8 +213,8 @@ class _Part:
                 break
         return found
 
-    def _fail(self, broken: Rule[Stream], detail: str, expected: object, found: object) -> NoReturn:
-        bad = Stream(self.stored.where, detail, expected, found, self.stored.offset)
+    def _fail(self, broken: Rule[Fault], detail: str, expected: object, found: object) -> NoReturn:
+        bad = Fault(self.stored.where, detail, expected, found, self.stored.offset)
         self.stored.require(self.reading, (broken,), bad)
         raise AssertionError("a rule that always finds a fault has found none")
 

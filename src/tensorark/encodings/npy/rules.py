@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
@@ -16,24 +15,14 @@ FILE: Final = "npy.file/1"
 """An array as it is, without a CRC."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """What is wrong with the stored bytes of an array."""
-
-    where: Sequence[str | int]
-    detail: str
-    expected: object
-    found: object
-    offset: int
-
-
+# Both are judged by the codec, which knows the fault already: they say what it breaks.
 @rule("npz.stream", section="npy", stage="content")
-def stream(bad: Stream) -> Iterator[Fault]:
+def stream(bad: Fault) -> Iterator[Fault]:
     """A deflated array is one deflate stream that decodes to exactly the size of the member."""
-    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
+    yield bad
 
 
 @rule("npz.stored-crc", section="zip", stage="content")
-def stored_crc(bad: Stream) -> Iterator[Fault]:
+def stored_crc(bad: Fault) -> Iterator[Fault]:
     """The CRC-32 of a deflated or reordered array is that of its bytes."""
-    yield Fault(bad.where, bad.detail, bad.expected, bad.found, bad.offset)
+    yield bad

@@ -34,22 +34,15 @@ def e4m3_values() -> Floats:
 
 
 @cache
-def e2m1_values() -> Floats:
-    """Return the value of each of the 16 E2M1 words, of which 0x8 is minus zero."""
-    magnitudes = np.array(_E2M1, np.float32)
-    values = np.concatenate([magnitudes, -magnitudes])
-    values.flags.writeable = False
-    return values
-
-
-@cache
 def e2m1_pairs() -> npt.NDArray[np.uint64]:
     """Return, for each byte, the two values that its nibbles stand for, low one first, as one word.
 
     One look-up then decodes two elements.
     """
+    magnitudes = np.array(_E2M1, np.float32)
+    values = np.concatenate([magnitudes, -magnitudes])  # of which 0x8 is minus zero
     byte = np.arange(256)
-    pairs = e2m1_values()[np.stack([byte & 15, byte >> 4], axis=1)]
+    pairs = values[np.stack([byte & 15, byte >> 4], axis=1)]
     return np.ascontiguousarray(pairs).view(np.uint64).reshape(256)
 
 

@@ -24,40 +24,25 @@ _ROWS: Final = 64
 Array = npt.NDArray[Any]
 
 
-def hadamard_transform(values: Array, signs: Array) -> npt.NDArray[np.float32]:
-    """Return ``H(values * signs) / 32`` for each 1024 elements of the last axis, in float32.
+def inverse_hadamard_transform(values: Array, signs: Array) -> npt.NDArray[np.float32]:
+    """Return what became `values` as ``H(x * signs) / 32``, in float32.
 
-    H is the Sylvester matrix in natural order. `signs`, +1 or -1, are as long as the last axis.
+    H is the Sylvester matrix in natural order, for each 1024 elements of the last axis. `signs`, +1
+    or -1, are as long as that. H / 32 is its own inverse.
 
     Raises:
         InvalidInput: when the last axis is not one or more blocks, or the signs are not (codes
             ``hadamard-width``, ``hadamard-signs``).
     """
     rotated = _blocks(values, signs)
-    rotated *= _signs(signs)
     _transform(rotated.reshape(-1, BLOCK))
-    return rotated
-
-
-def inverse_hadamard_transform(values: Array, signs: Array) -> npt.NDArray[np.float32]:
-    """Return what `hadamard_transform` was given: the transform, then the signs.
-
-    Raises:
-        InvalidInput: as `hadamard_transform` does.
-    """
-    rotated = _blocks(values, signs)
-    _transform(rotated.reshape(-1, BLOCK))
-    rotated *= _signs(signs)
+    rotated *= signs.astype(np.float32)
     return rotated
 
 
 def are_signs(values: Array) -> bool:
     """Tell whether all values are +1 or -1."""
     return bool((np.abs(values.astype(np.float32)) == 1).all())
-
-
-def _signs(signs: Array) -> npt.NDArray[np.float32]:
-    return signs.astype(np.float32).reshape(-1)
 
 
 def _blocks(values: Array, signs: Array) -> npt.NDArray[np.float32]:
