@@ -10,19 +10,9 @@ from tensorark import files
 from tensorark.conversion.ledger import gaps_of
 from tensorark.core.model import Part
 from tensorark.core.progress import Progress
-from tensorark.errors import (
-    InvalidInput,
-    NotFound,
-    Unsupported,
-    quoted,
-)
+from tensorark.errors import InvalidInput, NotFound, Unsupported, quoted
 from tensorark.files import File, PathLike
-from tensorark.formats.ninfer.directory import (
-    Directory,
-    Stored,
-    StoredResource,
-    directory_of,
-)
+from tensorark.formats.ninfer.directory import Directory, Stored, StoredResource, directory_of
 from tensorark.formats.ninfer.plan import payload_size
 from tensorark.formats.ninfer.write import refuse_strays
 from tensorark.io.inputs import operation

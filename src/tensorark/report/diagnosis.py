@@ -22,11 +22,7 @@ from tensorark.core.rules import Finding
 from tensorark.errors import Error, LimitExceeded, ReadFailed, Rejected, Unsupported, quoted
 from tensorark.files import PathLike
 from tensorark.files.folder import entry_of, members_of
-from tensorark.formats.zt.frame import (
-    FOOTER_SIZE,
-    MAGIC,
-    MIN_SIZE,
-)
+from tensorark.formats.zt.frame import FOOTER_SIZE, MAGIC, MIN_SIZE
 from tensorark.formats.zt.manifest import Manifest
 from tensorark.io.local import LocalSource
 from tensorark.report.zt_history import FooterSearch, PastGeneration

@@ -10,13 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tensorark.core.rules import Fault, rule
-from tensorark.layouts.layout import (
-    Description,
-    Layout,
-    ids_fault,
-    parts_fault,
-    size_fault,
-)
+from tensorark.layouts.layout import Description, Layout, ids_fault, parts_fault, size_fault
 from tensorark.layouts.ninfer.geometry import (
     BLOCK_SCALE,
     CONTIGUOUS,

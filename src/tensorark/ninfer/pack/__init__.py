@@ -8,13 +8,7 @@ because a recipe says so. The way back is `tensorark.ninfer.unpack`.
 from tensorark.ninfer.pack.artifact import ArtifactPlan, plan_artifact, write_artifact
 from tensorark.ninfer.pack.convert import convert_checkpoint
 from tensorark.ninfer.pack.presets import PRESETS
-from tensorark.ninfer.pack.recipe import (
-    Assignment,
-    Proposal,
-    Recipe,
-    parse_recipe,
-    read_recipe,
-)
+from tensorark.ninfer.pack.recipe import Assignment, Proposal, Recipe, parse_recipe, read_recipe
 
 __all__ = [
     "PRESETS",

@@ -20,13 +20,7 @@ from tensorark.files import PathLike
 from tensorark.formats.ninfer import architecture
 from tensorark.formats.ninfer.architecture.text import MOE
 from tensorark.formats.ninfer.directory import Stored
-from tensorark.formats.ninfer.plan import (
-    NewResource,
-    NewTensor,
-    object_record,
-    payload_size,
-    place,
-)
+from tensorark.formats.ninfer.plan import NewResource, NewTensor, object_record, payload_size, place
 from tensorark.io.inputs import operation
 from tensorark.layouts.ninfer.geometry import CONTIGUOUS
 from tensorark.ninfer.pack.checkpoint import Checkpoint

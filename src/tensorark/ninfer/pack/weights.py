@@ -19,13 +19,7 @@ from tensorark.errors import Error, InvalidInput
 from tensorark.layouts.ninfer import nvfp4
 from tensorark.layouts.ninfer.content import CONTENT_RULES, Payload
 from tensorark.layouts.ninfer.geometry import DIRECT, NVFP4, Geometry, geometry
-from tensorark.layouts.ninfer.make import (
-    Method,
-    as_float32,
-    cast_direct,
-    encode_rows,
-    join,
-)
+from tensorark.layouts.ninfer.make import Method, as_float32, cast_direct, encode_rows, join
 from tensorark.layouts.ninfer.small_floats import Octets, as_octets, bf16_words
 from tensorark.ninfer.pack.checkpoint import Rows
 from tensorark.ninfer.pack.plan import Member, Parent
