@@ -69,7 +69,8 @@ def command(
             raise click.UsageError(f"{name} does not go with {chosen[0]}: take two steps")
     out = terminal()
     single = {name: wanted.pop(name) for name in _SINGLE}
-    with out.progress(_size_of([source, *others]), "writing") as progress:
+    total = sum(Path(each).stat().st_size for each in (source, *others) if Path(each).is_file())
+    with out.progress(total, "writing") as progress:
         if others:
             done = [join([source, *others], target, progress=progress, **wanted)]
         elif max_size:
@@ -135,7 +136,3 @@ def _config(path: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidInput("a configuration is an object", code="config", path=path)
     return value
-
-
-def _size_of(paths: list[str]) -> int:
-    return sum(Path(each).stat().st_size for each in paths if Path(each).is_file())

@@ -91,7 +91,9 @@ def append(
         with generation(path, align=align) as new:
             settled, whole = _settle(file, new, attributes, drop, replaces=replace)
             _check_names(settled.file, new, replaces=replace)
-            _append_file(settled.file, new, whole, progress)
+            copy = Copy(settled.file, Assembly(new.sink, new.align), progress)
+            held = settled.file.catalog.tensors
+            new.finish([copy.tensor(held[name]) for name in sorted(held)], attributes=whole)
         return _replaced(_describe(new, sorted(settled.file)), dropped=settled.dropped)
 
 
@@ -135,9 +137,3 @@ def _check_names(file: File, new: Generation, *, replaces: bool) -> None:
             where=("objects", taken[0]),
             hint=Hint("replace=True supersedes them", tark="--replace supersedes them"),
         )
-
-
-def _append_file(file: File, new: Generation, whole: Attributes, progress: Progress) -> None:
-    copy = Copy(file, Assembly(new.sink, new.align), progress)
-    tensors = [copy.tensor(file.catalog.tensors[name]) for name in sorted(file)]
-    new.finish(tensors, attributes=whole)

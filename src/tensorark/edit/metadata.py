@@ -91,7 +91,11 @@ def edit_metadata(
             return Edit(path=file.path, attributes=new or {}, before=size, after=size)
         dropped: tuple[Loss, ...] = ()
         if file.format.grows and not repack:
-            _amend(file, tensor, new)
+            with generation(file.path) as amended:
+                if tensor is None:
+                    amended.finish(attributes=new)
+                else:
+                    amended.finish(attributes=KEEP, tensor_attributes={tensor: new})
         else:
             _require_alone(file)
             options = Options(drop=frozenset(drop))
@@ -143,14 +147,6 @@ def _with_attributes(file: File, tensor: str | None, new: Attributes | None) -> 
         return file.with_catalog(replace(catalog, attributes=new))
     changed = replace(catalog.tensors[tensor], attributes=new)
     return file.with_catalog(replace(catalog, tensors={**catalog.tensors, tensor: changed}))
-
-
-def _amend(file: File, tensor: str | None, new: Attributes | None) -> None:
-    with generation(file.path) as amended:
-        if tensor is None:
-            amended.finish(attributes=new)
-        else:
-            amended.finish(attributes=KEEP, tensor_attributes={tensor: new})
 
 
 def _require_alone(file: File) -> None:

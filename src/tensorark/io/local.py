@@ -11,6 +11,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, runtime_checkable
 
@@ -86,7 +87,8 @@ class LocalSource:
 
     def __reduce__(self) -> tuple[object, ...]:
         self._open_files()
-        return (_reopen, (self._absolute, self._io, self._resolve, self._length))
+        reopen = partial(LocalSource, io=self._io, resolve=self._resolve, length=self._length)
+        return (reopen, (self._absolute,))
 
     def __enter__(self) -> Self:
         return self
@@ -315,7 +317,3 @@ def _refuse_url(path: str) -> None:
             path=path,
             hint="download it first, and open the file",
         )
-
-
-def _reopen(path: Path, io: Access, resolve: Resolve | None, length: int | None) -> LocalSource:
-    return LocalSource(path, io=io, resolve=resolve, length=length)

@@ -168,7 +168,12 @@ class Rows:
         import numpy as np
 
         if self.encoding == "nvfp4":
-            return self._nvfp4_values(start, stop)
+            from tensorark.layouts.ninfer import nvfp4
+
+            codes, scales = self.nvfp4(start, stop)
+            out = np.empty((stop - start, self.columns), np.float32)
+            nvfp4.reconstruct(codes, scales, self.divisor, out)
+            return out
         if self.encoding is not None:
             from tensorark.layouts.ninfer.fp8 import reconstruct
 
@@ -242,16 +247,6 @@ class Rows:
                 found=float(value),
             )
         return found
-
-    def _nvfp4_values(self, start: int, stop: int) -> Array:
-        import numpy as np
-
-        from tensorark.layouts.ninfer.nvfp4 import reconstruct
-
-        codes, scales = self.nvfp4(start, stop)
-        out = np.empty((stop - start, self.columns), np.float32)
-        reconstruct(codes, scales, self.divisor, out)
-        return out
 
     def _slices(self, name: str, width: int, start: int, stop: int) -> Array:
         """Return rows [start, stop) of this parameter out of a tensor whose rows are `width`."""
