@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from tensorark import files
@@ -10,7 +12,7 @@ from tensorark.cli.sizes import payload_of
 from tensorark.cli.terminal import terminal
 from tensorark.cli.verb import verb
 from tensorark.errors import escaped
-from tensorark.formats.zt.digest import ALGORITHMS, Algorithm
+from tensorark.formats.zt.digest import ALGORITHMS
 from tensorark.integrity.seal import seal, seal_path
 from tensorark.report.text import count_text
 
@@ -35,14 +37,7 @@ from tensorark.report.text import count_text
 )
 @parameters.force
 @parameters.threads
-def command(
-    path: str,
-    *,
-    output: str | None,
-    algorithms: tuple[Algorithm, ...],
-    overwrite: bool,
-    threads: int | None,
-) -> None:
+def command(path: str, *, output: str | None, **wanted: Any) -> None:
     """Write the digests of a model into a file beside it.
 
     For formats that carry none: `tark verify model.safetensors --seal model.safetensors.seal.json`
@@ -55,14 +50,7 @@ def command(
         total = payload_of(file) + sum(file.source.size(label) for label in file.labels)
     goal = output if output is not None else str(seal_path(opened))
     with out.progress(total, "sealing") as progress:
-        made = seal(
-            path,
-            goal,
-            algorithms=algorithms,
-            overwrite=overwrite,
-            threads=threads,
-            progress=progress,
-        )
+        made = seal(path, goal, progress=progress, **wanted)
     content = {name: f"{name}:{digest}" for name, digest in made.content.items()}
     if out.json:
         value = {"path": path, "seal": goal, "tensors": len(made.tensors), "content": content}
