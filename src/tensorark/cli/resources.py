@@ -73,12 +73,11 @@ def command(
 def _list(path: str) -> None:
     out = terminal()
     with files.open(path) as file:
-        found: list[dict[str, Any]] = [
-            {"component": component, "role": role, "object": each.id, "nbytes": each.nbytes}
-            for (component, role), each in resources(
-                directory_of(file.catalog.native, file.path)
-            ).items()
-        ]
+        known = resources(directory_of(file.catalog.native, file.path))
+    found: list[dict[str, Any]] = [
+        {"component": component, "role": role, "object": each.id, "nbytes": each.nbytes}
+        for (component, role), each in known.items()
+    ]
     if out.json:
         out.document("resources", {"path": path, "resources": found})
         return

@@ -339,11 +339,10 @@ def _compare_tensors(
         if each is None:
             yield difference("signature-missing", where, "the tensor is missing")
         elif each != wanted:
-            detail = "the tensor is not what was signed"
             yield difference(
                 "signature-differs",
                 where,
-                detail,
+                "the tensor is not what was signed",
                 expected=f"{wanted.size} bytes, {wanted.sha256}",
                 found=f"{each.size} bytes, {each.sha256}",
             )

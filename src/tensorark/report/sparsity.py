@@ -19,8 +19,6 @@ from tensorark.layouts.nm.window import CHUNK, window_of
 from tensorark.layouts.nm.zeros import Search, nonzero
 from tensorark.layouts.payload import Reader
 
-__all__ = ["Counts", "counts", "first_groups"]
-
 _COUNTABLE = frozenset({"f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "u8"})
 
 
