@@ -13,7 +13,7 @@ from tensorark.errors import InvalidInput, NotFound, Rejected, Unsupported
 from tensorark.formats.ninfer.parameters import logical_tensor, parameters
 from tensorark.integrity.diff_parameters import diff_parameters
 from tensorark.integrity.verify import verify
-from tensorark.layouts.numbers.hadamard import hadamard_transform
+from tensorark.layouts.numbers.hadamard import inverse_hadamard_transform
 from tensorark.ninfer.rotation import auxiliary
 from tests.unit.formats.ninfer.sets import (
     DIRECTORY,
@@ -153,9 +153,8 @@ def test_hadamard_signs_are_given_and_the_transform_takes_them(tmp_path):
         (use,) = file.catalog.native.uses
         found = auxiliary(file, file.catalog.native, use, "hadamard_signs")
         assert found.astype(np.float32)[:4].tolist() == [-1, 1, 1, -1]
-        ones = np.zeros(1024, np.float32)
-        ones[0] = 1
-        assert hadamard_transform(ones, found).tolist() == [-1 / 32] * 1024
+        rotated = np.full(1024, -1 / 32, np.float32)
+        assert inverse_hadamard_transform(rotated, found).tolist() == [1] + [0] * 1023
         assert verify(file).ok
         with pytest.raises(InvalidInput):
             auxiliary(file, file.catalog.native, use, "input_columns")
