@@ -15,6 +15,7 @@ _HOMES: Final = (
     ("tensorbit", "TENSORBIT_BLOB"),
     ("tensorbit", "TENSORBIT_DIRECTORY"),
     ("npz", "NPZ"),
+    ("npy", "NPY"),
 )
 
 
