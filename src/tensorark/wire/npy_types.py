@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from tensorark.core.types import TYPES
+from tensorark.core.model import Tensor
+from tensorark.core.types import TYPES, size_of
+from tensorark.errors import quoted
 
 PREFIX: Final = "npy."
 """Before the ids of what has no meaning outside of numpy: objects, text, records, dates, voids."""
@@ -82,4 +84,23 @@ def descr_of(dtype: str, type_: str | None) -> str | None:
     for name, ids in NAMED.items():
         if ids == (dtype, type_):
             return ("|" if name in ("b1", "i1", "u1") else "<") + name
+    return None
+
+
+def array_refusal(tensor: Tensor, *, voids: bool) -> str | None:
+    """Say why numpy saves no array like `tensor`; None if it does.
+
+    `voids` says whether anything tells what a void is of: alone it would not.
+    """
+    if tensor.layout != "dense" or tensor.parts.keys() != {"data"}:
+        return f"layout {quoted(tensor.layout)} has no counterpart"
+    part = tensor.parts["data"]
+    ids = part.dtype, part.type
+    if descr_of(*ids) is None or (ids in VOIDS and not voids):
+        return f"type {quoted(part.type or part.dtype)} over {part.dtype} has no counterpart"
+    if any(n >= 1 << 63 for n in tensor.shape):
+        return "its shape is too large"
+    expected = size_of(part.dtype, part.type, tensor.elements)
+    if part.nbytes != expected:
+        return f"its shape needs {expected} bytes, its data has {part.nbytes}"
     return None

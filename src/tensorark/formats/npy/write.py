@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorark.core.model import Catalog, Tensor
-from tensorark.core.types import size_of
+from tensorark.core.model import Catalog
 from tensorark.core.writing import Copy, Goal, Options, Output, Outputs, Writing
-from tensorark.errors import Unsupported, quoted
+from tensorark.errors import Unsupported
 from tensorark.wire.npy import header_bytes
-from tensorark.wire.npy_types import VOIDS, descr_of
+from tensorark.wire.npy_types import array_refusal, descr_of
 
 
 def write(catalog: Catalog, _options: Options, goal: Goal) -> Writing:
@@ -34,24 +33,9 @@ def write(catalog: Catalog, _options: Options, goal: Goal) -> Writing:
 def refusals(catalog: Catalog, _options: Options) -> Iterator[tuple[str, str]]:
     """Yield the tensors that are no array of numpy, and why."""
     for tensor in catalog.tensors.values():
-        reason = _refusal(tensor)
+        reason = array_refusal(tensor, voids=False)
         if reason is not None:
             yield tensor.name, reason
-
-
-def _refusal(tensor: Tensor) -> str | None:
-    if tensor.layout != "dense" or tensor.parts.keys() != {"data"}:
-        return f"layout {quoted(tensor.layout)} has no counterpart"
-    part = tensor.parts["data"]
-    ids = part.dtype, part.type
-    if ids in VOIDS or descr_of(*ids) is None:  # a void alone would not say what it is of
-        return f"type {quoted(part.type or part.dtype)} over {part.dtype} has no counterpart"
-    if any(n >= 1 << 63 for n in tensor.shape):
-        return "its shape is too large"
-    expected = size_of(part.dtype, part.type, tensor.elements)
-    if part.nbytes != expected:
-        return f"its shape needs {expected} bytes, its data has {part.nbytes}"
-    return None
 
 
 def keeps(_catalog: Catalog, stem: str, kind: str, name: str) -> bool:

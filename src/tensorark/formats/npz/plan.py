@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tensorark.core.model import Tensor
-from tensorark.core.types import size_of
 from tensorark.errors import quoted
 from tensorark.formats.npz import marker
 from tensorark.formats.npz.rules import SUFFIX
 from tensorark.wire.npy import header_bytes
-from tensorark.wire.npy_types import VOIDS, descr_of
+from tensorark.wire.npy_types import VOIDS, array_refusal, descr_of
 from tensorark.wire.zip import (
     END,
     END64,
@@ -168,14 +167,4 @@ def _refusal(tensor: Tensor) -> str | None:
         return "its name is not Unicode text"
     if len(name) > _LONGEST:
         return f"its name is longer than {_LONGEST} bytes"
-    if tensor.layout != "dense" or tensor.parts.keys() != {"data"}:
-        return f"layout {quoted(tensor.layout)} has no counterpart"
-    part = tensor.parts["data"]
-    if descr_of(part.dtype, part.type) is None:
-        return f"type {quoted(part.type or part.dtype)} over {part.dtype} has no counterpart"
-    if any(n >= 1 << 63 for n in tensor.shape):
-        return "its shape is too large"
-    expected = size_of(part.dtype, part.type, tensor.elements)
-    if part.nbytes != expected:
-        return f"its shape needs {expected} bytes, its data has {part.nbytes}"
-    return None
+    return array_refusal(tensor, voids=True)
