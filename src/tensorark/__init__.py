@@ -19,7 +19,7 @@ def __getattr__(name: str) -> object:
     from importlib.util import find_spec
 
     home = _homes().get(name)
-    if home is None and find_spec(f"{__name__}.{name}") is not None:
+    if home is None and name.isidentifier() and find_spec(f"{__name__}.{name}") is not None:
         home = __name__  # a layer, as our own modules import it
     if name == "__all__":
         value: object = sorted(each for each, home in _homes().items() if home != __name__)

@@ -46,6 +46,7 @@ def test_a_slip_is_told_at_once():
         tensorark.sav_file  # noqa: B018 - it raises
     with pytest.raises(AttributeError, match=r"no attribute 'zzzzzz'$"):
         tensorark.zzzzzz  # noqa: B018 - it raises
+    assert not hasattr(tensorark, "zzzzzz.zzzzzz")
 
 
 def test_types_and_run_time_have_the_same_names():
